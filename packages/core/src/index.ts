@@ -1,0 +1,16 @@
+export { checkWhole, invalid } from "./arguments.ts";
+export { BOUNDS, type Bounds, type Range } from "./bounds.ts";
+export type { Capabilities } from "./capabilities.ts";
+export { type Claim, type ClaimRef, isDecoded } from "./claim.ts";
+export type * from "./driver.ts";
+export type { Delivery, Entry } from "./entry.ts";
+export { DovecoteError, type ErrorCode, type ErrorDetails, isDovecoteError, redactCause } from "./errors.ts";
+export type * from "./event/event.ts";
+export { differingFields } from "./event/identity.ts";
+export { STRUCTURED_JSON, toStructuredJson } from "./event/project.ts";
+export { type CloudEventLike, fromCloudEvent } from "./event/sdk.ts";
+export type { Redact } from "./failure.ts";
+export type * from "./handle.ts";
+export { checkStoreOptions, createDovecote, DEFAULT_TENANT, type DovecoteOptions } from "./outbox.ts";
+export type { Snapshot } from "./snapshot.ts";
+export { ClaimToken, type RandomBytes } from "./token.ts";

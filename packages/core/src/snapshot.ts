@@ -1,0 +1,139 @@
+/** Snapshots and the tail as async iterables that release what they hold on every way out. */
+import { checkCursor, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { BOUNDS } from "./bounds.ts";
+import type { Driver, DriverSnapshot, PageRequest, StoredRow } from "./driver.ts";
+import { type Entry, toEntry } from "./entry.ts";
+import { DovecoteError } from "./errors.ts";
+import { optionalStream } from "./reader.ts";
+
+/**
+ * One consistent state of the store in ascending row id. Iterable once. Its connection is released on completion,
+ * `break`, an error, or disposal, whichever comes first (PAGE-03).
+ *
+ * @example
+ * await using snapshot = await dovecote.admin().snapshot();
+ * for await (const entry of snapshot) await copy(entry);
+ * for await (const entry of dovecote.admin().tail({ after: snapshot.cursor })) await copy(entry);
+ */
+export interface Snapshot extends AsyncIterable<Entry>, AsyncDisposable {
+  /** The highest row id in the snapshot: where `tail` goes on without missing anything (PAGE-06). */
+  readonly cursor: number;
+  close(): Promise<void>;
+}
+
+export type PageBase = Omit<PageRequest, "after">;
+
+export function toSnapshotBase(given: unknown, tenant: string | null): PageBase {
+  const options = checkOptions(given, ["stream", "pageSize"], "options");
+  const limit = checkWhole(options.pageSize ?? 500, BOUNDS.limit, "options.pageSize");
+  return { tenant, stream: optionalStream(options.stream), upTo: null, limit };
+}
+
+export function toSnapshot(source: DriverSnapshot, base: PageBase): Snapshot {
+  let used = false;
+  const close = () => source.close();
+  async function* entries(): AsyncGenerator<Entry, void, undefined> {
+    try {
+      yield* read((after) => source.page({ ...base, after, upTo: source.cursor }), 0);
+    } finally {
+      await close();
+    }
+  }
+  return {
+    cursor: source.cursor,
+    close,
+    [Symbol.asyncDispose]: close,
+    [Symbol.asyncIterator]() {
+      if (used) throw new DovecoteError("CLOSED", "a snapshot can be read once; open another one");
+      used = true;
+      return entries();
+    },
+  };
+}
+
+/** Every entry from `after` on, until a page comes back empty. Answers where it stopped. */
+async function* read(
+  page: (after: number) => Promise<readonly StoredRow[]>,
+  after: number,
+): AsyncGenerator<Entry, number, undefined> {
+  let cursor = after;
+  for (;;) {
+    const rows = await page(cursor);
+    for (const row of rows) {
+      yield toEntry(row);
+      cursor = row.rowId;
+    }
+    if (rows.length === 0) return cursor;
+  }
+}
+
+export interface TailPlan {
+  readonly base: PageBase;
+  readonly after: number;
+  readonly pollMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export function toTailPlan(given: unknown, tenant: string | null): TailPlan {
+  const options = checkOptions(given, ["after", "stream", "signal", "pageSize", "pollMs"], "options");
+  const { signal } = options;
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw invalid("options.signal", "an AbortSignal", signal);
+  }
+  const limit = checkWhole(options.pageSize ?? 100, BOUNDS.limit, "options.pageSize");
+  return {
+    base: { tenant, stream: optionalStream(options.stream), upTo: null, limit },
+    after: checkCursor(options.after ?? 0, "options.after"),
+    pollMs: checkWhole(options.pollMs ?? 1000, BOUNDS.leaseMs, "options.pollMs"),
+    signal,
+  };
+}
+
+/** Follows the store: reads what is final, then waits for a wake-up, at most `pollMs`, and reads on (PAGE-04). */
+export async function* tail<Tx, Sync extends boolean>(
+  driver: Driver<Tx, Sync>,
+  { base, after, pollMs, signal }: TailPlan,
+): AsyncGenerator<Entry, void, undefined> {
+  const bell = new Bell();
+  const unsubscribe = await driver.subscribe(() => bell.ring());
+  const stop = () => bell.ring();
+  signal?.addEventListener("abort", stop);
+  try {
+    let cursor = after;
+    while (!signal?.aborted) {
+      cursor = yield* read(
+        (from) => (signal?.aborted ? Promise.resolve([]) : driver.tail({ ...base, after: from })),
+        cursor,
+      );
+      if (!signal?.aborted) await bell.wait(pollMs);
+    }
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    await unsubscribe();
+  }
+}
+
+/** Remembers a ring that comes while nobody waits, so that no wake-up falls between a read and the wait after it. */
+class Bell {
+  #rung = false;
+  #wake: (() => void) | undefined;
+
+  ring(): void {
+    this.#rung = true;
+    this.#wake?.();
+  }
+
+  async wait(timeoutMs: number): Promise<void> {
+    if (!this.#rung) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#rung = false;
+    this.#wake = undefined;
+  }
+}

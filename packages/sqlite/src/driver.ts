@@ -1,0 +1,357 @@
+/** The driver of SQLite: each method takes its place on the one connection, does its work in one transaction, leaves. */
+import type {
+  Capabilities,
+  ClaimedRow,
+  ClaimRequest,
+  Driver,
+  DriverSnapshot,
+  EnqueueOutcome,
+  EnqueueRow,
+  ListRequest,
+  MigrateReport,
+  PageRequest,
+  PruneRequest,
+  RedriveFilter,
+  RedriveOutcome,
+  RenewItem,
+  RenewOutcome,
+  SchemaReport,
+  SettleItem,
+  SettleOutcome,
+  StatsRecord,
+  StoredRow,
+} from "@dovecote/core";
+import { DovecoteError } from "@dovecote/core";
+import { capabilitiesOf } from "./capabilities.ts";
+import { checkSchema } from "./check-schema.ts";
+import { anyDue, claim } from "./claim.ts";
+import {
+  clientOf,
+  OwnTransaction,
+  type SqliteClient,
+  type SqliteHandle,
+  type SqliteTransaction,
+} from "./client.ts";
+import { Connection } from "./connection.ts";
+import { enqueue } from "./enqueue.ts";
+import { isSchemaFault, toDovecoteError } from "./errors.ts";
+import { withLock } from "./lock-wait.ts";
+import { prune } from "./prune.ts";
+import { inspect, list, page, stats } from "./read.ts";
+import { redrive, redriveMany } from "./redrive.ts";
+import { applyMigrations, assertUsable } from "./schema.ts";
+import { renew, settle } from "./settle.ts";
+import { boundedSnapshot, fileSnapshot } from "./snapshot.ts";
+import { STATEMENTS, type StatementTexts } from "./statements.ts";
+import { FileWaker, MemoryWaker, type Waker } from "./wake.ts";
+
+export interface SqliteDriverOptions<Client extends SqliteClient> {
+  readonly client: Client;
+  /** Whether `close` closes the client: not if the user passed it in (LIFE-04). */
+  readonly ownsClient: boolean;
+  readonly busyBudgetMs: number;
+  /** Replaced by the mutants of the conformance suite. */
+  readonly texts?: StatementTexts;
+}
+
+export class SqliteDriver<Client extends SqliteClient>
+  implements Driver<SqliteHandle, true, SqliteTransaction<Client>>
+{
+  readonly name = "sqlite";
+  readonly capabilities: Capabilities;
+  readonly #client: Client;
+  readonly #ownsClient: boolean;
+  readonly #busyBudgetMs: number;
+  readonly #texts: StatementTexts;
+  readonly #connection: Connection;
+  /** Callers' connections to the same file. */
+  readonly #connections = new WeakMap<SqliteClient, Connection>();
+  /** Where the database lives; empty in memory. */
+  readonly #file: string;
+  readonly #waker: Waker;
+  readonly #snapshots = new Set<DriverSnapshot>();
+  #schemaChecked = false;
+  /** The last claim found something: the next one need not look before it takes the write lock. */
+  #expectDue = false;
+  #closed = false;
+
+  constructor({ client, ownsClient, busyBudgetMs, texts = STATEMENTS }: SqliteDriverOptions<Client>) {
+    this.#client = client;
+    this.#ownsClient = ownsClient;
+    this.#busyBudgetMs = busyBudgetMs;
+    this.#texts = texts;
+    this.#connection = new Connection(client, texts);
+    this.#file = fileOf(client);
+    this.capabilities = capabilitiesOf({ memory: this.#file === "" });
+    this.#waker = this.#file === "" ? new MemoryWaker(this.#connection) : new FileWaker(this.#file, texts);
+  }
+
+  async migrate(): Promise<MigrateReport> {
+    await this.#exclusively("migrate", () => this.#useWal());
+    return this.#exclusively("migrate", () =>
+      this.#connection.run("immediate", () => applyMigrations(this.#client)),
+    );
+  }
+
+  checkSchema(): Promise<SchemaReport> {
+    return this.#exclusively("checkSchema", () =>
+      this.#connection.run("deferred", () => checkSchema(this.#client)),
+    );
+  }
+
+  async transaction<T>(fn: (tx: SqliteTransaction<Client>) => T): Promise<Awaited<T>> {
+    try {
+      const result = await this.#exclusively("transaction", () =>
+        this.#connection.runOwn(() => runCallback(fn, this.#client)),
+      );
+      this.#waker.nudge();
+      return result as Awaited<T>;
+    } catch (error) {
+      throw error instanceof CallbackFailure ? error.thrown : error;
+    }
+  }
+
+  enqueue(tx: SqliteHandle, tenant: string, rows: readonly EnqueueRow[]): readonly EnqueueOutcome[] {
+    return this.#joining(tx, "enqueue", (connection) => enqueue(connection, tenant, rows));
+  }
+
+  async claim(request: ClaimRequest): Promise<readonly ClaimedRow[]> {
+    if (!this.#expectDue && !(await this.#read("claim", () => anyDue(this.#connection, request)))) return [];
+    const rows = await this.#write("claim", () => claim(this.#connection, request));
+    this.#expectDue = rows.length > 0;
+    return rows;
+  }
+
+  renew(tenant: string | null, items: readonly RenewItem[]): Promise<readonly RenewOutcome[]> {
+    return this.#write("renew", () => renew(this.#connection, tenant, items));
+  }
+
+  settle(tenant: string | null, items: readonly SettleItem[]): Promise<readonly SettleOutcome[]> {
+    return this.#write("settle", () => settle(this.#connection, tenant, items));
+  }
+
+  redrive(tenant: string | null, rowId: number): Promise<RedriveOutcome> {
+    return this.#write("redrive", () => redrive(this.#connection, tenant, rowId));
+  }
+
+  redriveMany(filter: RedriveFilter): Promise<readonly number[]> {
+    return this.#write("redrive", () => redriveMany(this.#connection, filter));
+  }
+
+  redriveIn(tx: SqliteHandle, tenant: string | null, rowId: number): RedriveOutcome {
+    return this.#joining(tx, "redriveIn", (connection) => redrive(connection, tenant, rowId));
+  }
+
+  redriveManyIn(tx: SqliteHandle, filter: RedriveFilter): readonly number[] {
+    return this.#joining(tx, "redriveIn", (connection) => redriveMany(connection, filter));
+  }
+
+  prune(request: PruneRequest): Promise<number> {
+    return this.#write("prune", () => prune(this.#connection, request));
+  }
+
+  page(request: PageRequest): Promise<readonly StoredRow[]> {
+    return this.#read("page", () => page(this.#connection, request));
+  }
+
+  /** One writer at a time draws ascending row ids and commits before the next one draws: every row is final (PAGE-04). */
+  tail(request: PageRequest): Promise<readonly StoredRow[]> {
+    return this.page(request);
+  }
+
+  async snapshot(): Promise<DriverSnapshot> {
+    const snapshot =
+      this.#file === ""
+        ? await this.#read("snapshot", () =>
+            boundedSnapshot(this.#connection, (request) => this.page(request)),
+          )
+        : await this.#exclusively("snapshot", () => fileSnapshot(this.#file, this.#texts));
+    const close = async (): Promise<void> => {
+      this.#snapshots.delete(tracked);
+      await snapshot.close();
+    };
+    const tracked: DriverSnapshot = {
+      cursor: snapshot.cursor,
+      page: (request) => snapshot.page(request),
+      close,
+    };
+    this.#snapshots.add(tracked);
+    return tracked;
+  }
+
+  list(request: ListRequest): Promise<readonly StoredRow[]> {
+    return this.#read("list", () => list(this.#connection, request));
+  }
+
+  stats(tenant: string | null, cap: number): Promise<StatsRecord> {
+    return this.#read("stats", () => stats(this.#connection, tenant, cap));
+  }
+
+  inspect(tenant: string | null, rowId: number): Promise<StoredRow | null> {
+    return this.#read("inspect", () => inspect(this.#connection, tenant, rowId));
+  }
+
+  reconcile(rowId: number): Promise<"reconciled" | "alreadyPresent" | "notFound"> {
+    return this.#write("reconcile", () => {
+      const { changes } = this.#connection.statement("reconcile").run({ rowId, now: this.#connection.now() });
+      if (changes === 1) return "reconciled";
+      return this.#connection.statement("eventExists").get({ rowId }) === undefined
+        ? "notFound"
+        : "alreadyPresent";
+    });
+  }
+
+  subscribe(listener: () => void): Promise<() => Promise<void>> {
+    return this.#exclusively("subscribe", () => {
+      this.#assertSchema(this.#client);
+      const unsubscribe = this.#waker.subscribe(listener);
+      return async () => unsubscribe();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#waker.close();
+    await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
+    if (this.#ownsClient) this.#client.close();
+  }
+
+  /** A lifecycle operation that writes, in one transaction of ours. */
+  async #write<T>(doing: string, work: () => T): Promise<T> {
+    const result = await this.#exclusively(doing, () =>
+      this.#connection.run("immediate", () => this.#withSchema(this.#client, work)),
+    );
+    this.#waker.nudge();
+    return result;
+  }
+
+  #read<T>(doing: string, work: () => T): Promise<T> {
+    return this.#exclusively(doing, () =>
+      this.#connection.run("deferred", () => this.#withSchema(this.#client, work)),
+    );
+  }
+
+  /** Waits for its turn on the connection and for the database's lock, within the budget. */
+  async #exclusively<T>(doing: string, attempt: () => T): Promise<T> {
+    try {
+      return await withLock(attempt, {
+        doing,
+        budgetMs: this.#busyBudgetMs,
+        assertOpen: () => {
+          if (this.#closed) throw new DovecoteError("CLOSED", `${doing}: the store was closed`);
+        },
+      });
+    } catch (error) {
+      if (error instanceof CallbackFailure) throw error;
+      throw toDovecoteError(error, doing);
+    }
+  }
+
+  /** A call in the caller's open transaction: synchronous, and it waits for nothing. */
+  #joining<T>(tx: SqliteHandle, doing: string, work: (connection: Connection) => T): T {
+    const client = clientOf(tx);
+    try {
+      if (!client.inTransaction) {
+        const message = `${doing} belongs to a transaction of yours, but none is open on this connection`;
+        throw new DovecoteError("TX_REQUIRED", message);
+      }
+      const connection = this.#connectionOf(client);
+      const result = this.#withSchema(client, () => work(connection));
+      this.#waker.nudge();
+      return result;
+    } catch (error) {
+      throw toDovecoteError(error, doing);
+    }
+  }
+
+  #connectionOf(client: SqliteClient): Connection {
+    if (client === (this.#client as SqliteClient)) return this.#connection;
+    const known = this.#connections.get(client);
+    if (known !== undefined) return known;
+    const file = fileOf(client);
+    if (file === "" || file !== this.#file) {
+      const message = "the transaction belongs to another database than this store";
+      throw new DovecoteError("TX_FOREIGN", message);
+    }
+    const connection = new Connection(client, this.#texts);
+    this.#connections.set(client, connection);
+    return connection;
+  }
+
+  /** The marker is read at first use, and again after a failure that a changed schema would explain (SCHEMA-05). */
+  #withSchema<T>(client: SqliteClient, work: () => T): T {
+    this.#assertSchema(client);
+    try {
+      return work();
+    } catch (error) {
+      if (isSchemaFault(error)) {
+        this.#schemaChecked = false;
+        this.#assertSchema(client);
+      }
+      throw error;
+    }
+  }
+
+  #assertSchema(client: SqliteClient): void {
+    if (this.#schemaChecked) return;
+    assertUsable(client);
+    this.#schemaChecked = true;
+  }
+
+  /** A property of the file that every connection shares; it cannot be set inside a transaction. */
+  #useWal(): void {
+    if (this.#client.inTransaction) {
+      throw new DovecoteError("STORE_BUSY", "a transaction is open on the connection");
+    }
+    const { journal_mode } = this.#client.prepare("pragma journal_mode").get() as { journal_mode: string };
+    if (journal_mode !== "wal" && this.#file !== "") this.#client.prepare("pragma journal_mode = wal").get();
+  }
+}
+
+/** Carries what a callback threw: it reaches the caller untouched, and is never taken for a busy database of ours. */
+class CallbackFailure {
+  readonly thrown: unknown;
+
+  constructor(thrown: unknown) {
+    this.thrown = thrown;
+  }
+}
+
+function runCallback<Client extends SqliteClient, T>(
+  fn: (tx: SqliteTransaction<Client>) => T,
+  client: Client,
+): T {
+  if (fn.constructor.name === "AsyncFunction") throw asyncRefused();
+  const tx = new OwnTransaction(client);
+  let result: T;
+  try {
+    result = fn(tx);
+  } catch (thrown) {
+    throw new CallbackFailure(thrown);
+  } finally {
+    tx.end();
+  }
+  if (!isThenable(result)) return result;
+  // What it still does is the caller's; its rejection would otherwise end the process.
+  result.then(undefined, () => {});
+  throw asyncRefused();
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+function asyncRefused(): DovecoteError {
+  const message = "SQLite's transactions are synchronous: the callback must not be async or return a promise";
+  return new DovecoteError("TX_ASYNC", message);
+}
+
+/** The full path of the main database as SQLite resolved it; empty for one in memory. */
+function fileOf(client: SqliteClient): string {
+  try {
+    const row = client.prepare("select file from pragma_database_list where name = 'main'").get();
+    return (row as { file: string | null } | undefined)?.file ?? "";
+  } catch (error) {
+    throw toDovecoteError(error, "open");
+  }
+}

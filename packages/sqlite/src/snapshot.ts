@@ -1,0 +1,54 @@
+/** Snapshots: a read transaction on a connection of its own, or a fixed upper bound where there can be only one. */
+import { DovecoteError, type DriverSnapshot, type PageRequest, type StoredRow } from "@dovecote/core";
+import { Connection } from "./connection.ts";
+import { toDovecoteError } from "./errors.ts";
+import { openReadOnly } from "./open.ts";
+import { lastRowId, page } from "./read.ts";
+import { assertUsable } from "./schema.ts";
+import type { StatementTexts } from "./statements.ts";
+
+/** One consistent state: a WAL reader sees the commit at which its transaction first read (PAGE-03). */
+export function fileSnapshot(path: string, texts: StatementTexts): DriverSnapshot {
+  const client = openReadOnly(path);
+  try {
+    assertUsable(client);
+    const connection = new Connection(client, texts);
+    client.exec("begin");
+    const cursor = lastRowId(connection);
+    return {
+      cursor,
+      async page(request) {
+        if (!client.open) throw new DovecoteError("CLOSED", "the snapshot was closed");
+        try {
+          return page(connection, request);
+        } catch (error) {
+          throw toDovecoteError(error, "snapshot");
+        }
+      },
+      async close() {
+        client.close();
+      },
+    };
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+/** In memory: rows up to the last one at the start; their deliveries as they are when the page is read. */
+export function boundedSnapshot(
+  connection: Connection,
+  read: (request: PageRequest) => Promise<readonly StoredRow[]>,
+): DriverSnapshot {
+  let closed = false;
+  return {
+    cursor: lastRowId(connection),
+    async page(request) {
+      if (closed) throw new DovecoteError("CLOSED", "the snapshot was closed");
+      return read(request);
+    },
+    async close() {
+      closed = true;
+    },
+  };
+}
