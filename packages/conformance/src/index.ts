@@ -1,1 +1,6 @@
-export {};
+export type { Case, CaseContext, Level, Outbox, Peer } from "./case.ts";
+export { cases } from "./cases/index.ts";
+export * from "./define-harness.ts";
+export { override } from "./override.ts";
+export { type ConformanceOptions, runConformance, type TestRunner } from "./run.ts";
+export { type Guarantee, parseSpec } from "./spec.ts";

@@ -1,0 +1,89 @@
+/** What the contenders of a race do. Each is a function from JSON to JSON that runs in a process of its own. */
+import { type Claim, isDovecoteError } from "@dovecote/core";
+import type { Peer } from "../case.ts";
+
+/** A claim as it crosses a process boundary. */
+export interface ClaimJson {
+  readonly rowId: number;
+  readonly attempt: number;
+  readonly token: string;
+}
+
+/** Either what a call answered, or the code it was refused with. */
+export type Answer<T> = { readonly ok: T } | { readonly refused: string; readonly retryable: boolean };
+
+export interface Actors {
+  claim: (
+    peer: Peer,
+    input: { worker: string; limit: number; leaseMs: number },
+  ) => Promise<Answer<readonly ClaimJson[]>>;
+  /** Claims and acks until a claim comes back empty; answers every claim it held. */
+  drain: (
+    peer: Peer,
+    input: { worker: string; limit: number; leaseMs: number },
+  ) => Promise<Answer<readonly ClaimJson[]>>;
+  ack: (peer: Peer, input: { claim: ClaimJson }) => Promise<Answer<null>>;
+  renew: (peer: Peer, input: { claim: ClaimJson; leaseMs: number }) => Promise<Answer<null>>;
+  enqueue: (
+    peer: Peer,
+    input: { id: string; source: string; data: string },
+  ) => Promise<Answer<{ outcome: string; rowId: number }>>;
+  redrive: (peer: Peer, input: { rowId: number }) => Promise<Answer<null>>;
+  prune: (peer: Peer, input: { olderThanMs: number; quarantined: boolean }) => Promise<Answer<number>>;
+  migrate: (peer: Peer, input: Record<string, never>) => Promise<Answer<readonly number[]>>;
+}
+
+export type ActorName = keyof Actors;
+export type ActorInput<Name extends ActorName> = Parameters<Actors[Name]>[1];
+export type ActorAnswer<Name extends ActorName> = Awaited<ReturnType<Actors[Name]>>;
+
+export const actors: Actors = {
+  claim: ({ outbox }, input) => answer(async () => (await outbox.admin().claim(input)).map(toJson)),
+  drain: ({ outbox }, input) =>
+    answer(async () => {
+      const held: ClaimJson[] = [];
+      for (;;) {
+        const claims = await outbox.admin().claim(input);
+        if (claims.length === 0) return held;
+        held.push(...claims.map(toJson));
+        await outbox.admin().ack(claims);
+      }
+    }),
+  ack: ({ outbox }, { claim }) =>
+    answer(() =>
+      outbox
+        .admin()
+        .ack(claim)
+        .then(() => null),
+    ),
+  renew: ({ outbox }, { claim, leaseMs }) =>
+    answer(() =>
+      outbox
+        .admin()
+        .renew(claim, { leaseMs })
+        .then(() => null),
+    ),
+  enqueue: ({ outbox, session }, { id, source, data }) =>
+    answer(async () => {
+      const event = { stream: "race", type: "race", source, id, data };
+      const { outcome, rowId } = await session.transaction((tx) => outbox.enqueue(tx.handle, event));
+      return { outcome, rowId };
+    }),
+  redrive: ({ outbox }, { rowId }) => answer(() => outbox.redrive(rowId).then(() => null)),
+  prune: ({ outbox }, options) => answer(async () => (await outbox.prune(options)).pruned),
+  migrate: ({ outbox }) => answer(async () => (await outbox.migrate()).applied),
+};
+
+function toJson({ rowId, attempt, token }: Claim): ClaimJson {
+  return { rowId, attempt, token: token.reveal() };
+}
+
+/** A typed refusal is an answer; everything else is a fault of the driver and fails the race. */
+async function answer<T>(call: () => Promise<T>): Promise<Answer<T>> {
+  try {
+    return { ok: await call() };
+  } catch (error) {
+    if (isDovecoteError(error)) return { refused: error.code, retryable: error.retryable };
+    throw error;
+  }
+}

@@ -1,0 +1,51 @@
+/** The process of one contender. Builds the driver by itself, then acts on command, at a given moment. */
+import { createDovecote } from "@dovecote/core";
+import type { Peer } from "../case.ts";
+import { connectSession } from "../connect.ts";
+import { loadHarness } from "../load-harness.ts";
+import { type Actors, actors } from "./actors.ts";
+import type { FromContender, ToContender } from "./protocol.ts";
+
+let peer: Peer | undefined;
+
+async function obey(message: ToContender): Promise<FromContender> {
+  switch (message.kind) {
+    case "connect": {
+      const harness = await loadHarness(message.harness);
+      const session = await connectSession(harness, message.locator, message.mutant ?? undefined);
+      peer = { session, outbox: createDovecote(session.driver) };
+      return { kind: "ready" };
+    }
+    case "disconnect": {
+      await peer?.outbox.close();
+      await peer?.session.close();
+      peer = undefined;
+      return { kind: "ready" };
+    }
+    case "act": {
+      if (peer === undefined) throw new Error("told to act before it was connected");
+      const act = actors[message.actor] as (peer: Peer, input: unknown) => ReturnType<Actors["claim"]>;
+      const at = BigInt(message.at);
+      let from = process.hrtime.bigint();
+      // A busy wait: a timer would wake the contenders milliseconds apart.
+      while (from < at) from = process.hrtime.bigint();
+      const answer = await act(peer, message.input);
+      return { kind: "done", answer, from: String(from), to: String(process.hrtime.bigint()) };
+    }
+  }
+}
+
+process.on("message", (message: ToContender) => {
+  obey(message).then(reply, (error: unknown) => {
+    reply({
+      kind: "failed",
+      message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+  });
+});
+// The suite has gone: there is nobody left to act for.
+process.on("disconnect", () => process.exit());
+
+function reply(message: FromContender): void {
+  process.send?.(message);
+}

@@ -1,0 +1,94 @@
+/** The conformance harness of the SQLite driver: a space is a file, a session a connection to it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type AppTransaction,
+  defineHarness,
+  type Harness,
+  type OpenTransaction,
+  type Session,
+} from "@dovecote/conformance";
+import Database from "better-sqlite3";
+import { SqliteDriver } from "../src/driver.ts";
+import { capabilities } from "../src/index.ts";
+import { STATEMENTS } from "../src/statements.ts";
+import { faultsOf } from "./faults.ts";
+import { driverMutants, mutants, sqlMutants } from "./mutants.ts";
+import { probeOf } from "./probe.ts";
+
+const BUSY_BUDGET_MS = 20_000;
+
+const harness: Harness = defineHarness({
+  driver: { name: "@dovecote/sqlite", version: "0.0.0", contract: 1 },
+  capabilities,
+  mutants,
+  async createSpace() {
+    const folder = mkdtempSync(join(tmpdir(), "dovecote-"));
+    const file = join(folder, "space.db");
+    const db = new Database(file);
+    db.exec("create table business (id text primary key)");
+    db.close();
+    return {
+      locator: file,
+      async dispose() {
+        rmSync(folder, { recursive: true });
+      },
+    };
+  },
+  async connect(locator, { mutant }) {
+    return connect(String(locator), mutant);
+  },
+});
+
+export default harness;
+
+function connect(file: string, mutant: string | undefined): Session {
+  const client = new Database(file);
+  // Reads, and faults: never the connection of the driver.
+  const other = new Database(file);
+  const rewrite = sqlMutants.find(({ name }) => name === mutant);
+  const texts = rewrite === undefined ? STATEMENTS : rewrite.texts(STATEMENTS);
+  const driver = new SqliteDriver({ client, ownsClient: false, busyBudgetMs: BUSY_BUDGET_MS, texts });
+  const wrap = driverMutants.find(({ name }) => name === mutant)?.wrap;
+  const tx: AppTransaction = {
+    handle: client,
+    writeBusinessRow(id) {
+      client.prepare("insert into business (id) values (?)").run(id);
+    },
+  };
+  return {
+    driver: wrap === undefined ? driver : wrap(driver, client),
+    async transaction<T>(fn: (tx: AppTransaction) => T): Promise<Awaited<T>> {
+      return await client.transaction(() => fn(tx)).immediate();
+    },
+    begin: async () => begin(client, tx),
+    probe: probeOf(other),
+    faults: faultsOf(other, file),
+    async close() {
+      client.close();
+      other.close();
+    },
+  };
+}
+
+function begin(client: Database.Database, tx: AppTransaction): OpenTransaction {
+  client.exec("begin immediate");
+  return {
+    ...tx,
+    async commit() {
+      client.exec("commit");
+    },
+    async rollback() {
+      client.exec("rollback");
+    },
+    async savepoint() {
+      client.exec("savepoint application");
+      return {
+        async rollback() {
+          client.exec("rollback to application; release application");
+        },
+      };
+    },
+  };
+}
