@@ -138,8 +138,7 @@ function writeElements(walk: Walk, array: readonly unknown[]): void {
     walk.trail.push(i);
     if (i > 0) write(walk, ",");
     const element = unwrap(walk, String(i), array[i]);
-    if (element === undefined)
-      throw refuse(walk, "must be a JSON value, received undefined or a hole; give null");
+    if (element === undefined) throw refuse(walk, "must not be undefined or a hole; give null");
     writeValue(walk, element);
     walk.trail.pop();
   }

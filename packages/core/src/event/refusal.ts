@@ -2,9 +2,8 @@
 
 import { DovecoteError } from "../errors.ts";
 import { isArray } from "./builtins.ts";
-import { safeText } from "./text.ts";
 
-const SHOWN_BYTES = 64;
+const SHOWN_CHARS = 64;
 
 /** An `INVALID_EVENT` whose message is the path followed by the reason. */
 export function invalidEvent(path: string, reason: string, cause?: unknown): DovecoteError {
@@ -20,10 +19,9 @@ export function kindOf(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** A short received text in quotes. Only for what cannot be a secret: names, times, media types. */
+/** A received text in quotes, cut if it is long, NUL and lone surrogates escaped. Only for what cannot be a secret: names, times, media types. */
 export function quoted(text: string): string {
-  const shown = safeText(text, SHOWN_BYTES);
-  return JSON.stringify(shown.length < text.length ? `${shown}…` : shown);
+  return JSON.stringify(text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text);
 }
 
 /** What was received, for a message: a text in quotes, anything else by its kind. Not for what may be a secret. */
@@ -34,6 +32,6 @@ export function received(value: unknown): string {
 /** The path of a member or an element, as one would write it in JavaScript: `event.data.items[3]["unit price"]`. */
 export function memberPath(path: string, key: string | number): string {
   if (typeof key === "number") return `${path}[${key}]`;
-  const short = key.length <= SHOWN_BYTES;
+  const short = key.length <= SHOWN_CHARS;
   return short && /^[A-Za-z_$][\w$]*$/.test(key) ? `${path}.${key}` : `${path}[${quoted(key)}]`;
 }

@@ -104,7 +104,7 @@ function dataOf(data: unknown, base64: unknown, path: string): unknown {
  * element; and of views with larger elements, or a `DataView`, its base64 keeps only a part.
  */
 function holdsBytes(data: unknown, bytes: Uint8Array): boolean {
-  if (!ArrayBuffer.isView(data) || data instanceof DataView) return false;
+  if (!ArrayBuffer.isView(data)) return false;
   const elements = data as unknown as ArrayLike<number | bigint>;
   return elements.length === bytes.length && bytes.every((byte, i) => elements[i] === byte);
 }

@@ -143,6 +143,8 @@ const NEITHER = [
   "http://[v.a]",
   "http://[v1.]",
   "http://[v1a]",
+  "http://[v1.ab",
+  "http://[v1.a]b",
   "http://[v1.a/b]",
   "http://[vg.a]",
   "//[",
