@@ -3,4 +3,5 @@ export { cases } from "./cases/index.ts";
 export * from "./define-harness.ts";
 export { override } from "./override.ts";
 export { type ConformanceOptions, runConformance, type TestRunner } from "./run.ts";
+export { runMutants, type MutantOptions } from "./mutants/run.ts";
 export { type Guarantee, parseSpec } from "./spec.ts";

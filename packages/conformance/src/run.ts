@@ -20,7 +20,7 @@ export interface ConformanceOptions extends TestRunner {
   readonly levels?: readonly Level[];
 }
 
-const CASE_TIMEOUT_MS = 60_000;
+export const CASE_TIMEOUT_MS = 60_000;
 
 /**
  * Registers the suite with a test runner: one test per case, titled by its id.

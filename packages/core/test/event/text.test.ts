@@ -132,9 +132,7 @@ describe("safeText", () => {
 
   it("looks at no more than it needs of a text of megabytes", () => {
     const huge = "\0\ud800x".repeat(8_000_000);
-    const started = performance.now();
-    for (let i = 0; i < 200; i++) safeText(huge, 2048);
-    // Reading all 24 million characters 200 times takes minutes, the first 2048 take milliseconds.
-    expect(performance.now() - started).toBeLessThan(2000);
+    // Reading all 24 million characters this often takes half an hour, the first 2048 take a moment.
+    for (let i = 0; i < 2000; i++) expect(safeText(huge, 2048).length).toBeLessThanOrEqual(2048);
   });
 });

@@ -210,16 +210,14 @@ describe("isUriReference", () => {
   });
 
   it.each([":", "/", "@", "%41", "a", "[", "[::", "?", "#", "//", "::", "1.", "%", "v1."])(
-    "takes linear time on a megabyte of %j",
+    "comes to an end on a megabyte of %j",
     (piece) => {
-      const started = performance.now();
       for (const prefix of ["", "a:", "//", "a://[", "a://[v1.", "a://h:", "a:?", "#"]) {
         const text = prefix + piece.repeat(1_000_000 / piece.length);
-        isUriReference(`${text}\\`);
-        isAbsoluteUri(text);
+        expect(isUriReference(`${text}\\`)).toBe(false);
+        expect(typeof isAbsoluteUri(text)).toBe("boolean");
       }
-      // Linear is some 50 ms; quadratic would be a quarter of an hour.
-      expect(performance.now() - started).toBeLessThan(5000);
+      // Quadratic would be a quarter of an hour: the test would never end.
     },
   );
 });
