@@ -11,6 +11,7 @@ export { STRUCTURED_JSON, toStructuredJson } from "./event/project.ts";
 export { type CloudEventLike, fromCloudEvent } from "./event/sdk.ts";
 export type { Redact } from "./failure.ts";
 export type * from "./handle.ts";
-export { checkStoreOptions, createDovecote, DEFAULT_TENANT, type DovecoteOptions } from "./outbox.ts";
+export { checkStoreOptions, type DovecoteOptions } from "./options.ts";
+export { createDovecote, DEFAULT_TENANT } from "./outbox.ts";
 export type { Snapshot } from "./snapshot.ts";
 export { ClaimToken, type RandomBytes } from "./token.ts";

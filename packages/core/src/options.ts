@@ -1,0 +1,63 @@
+/** What a store is made with: its options, and the state that its handles share. */
+import { checkName, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { BOUNDS } from "./bounds.ts";
+import type { Driver } from "./driver.ts";
+import { DovecoteError } from "./errors.ts";
+import type { Redact } from "./failure.ts";
+import type { RandomBytes } from "./token.ts";
+
+/** Options of {@link createDovecote}, and of every driver's factory. */
+export interface DovecoteOptions {
+  /** The most that an event may weigh: UTF-8 bytes of its attributes and extensions, plus data. Default 65,536. */
+  readonly maxEventBytes?: number;
+  /** Takes secrets out of failure details and quarantine reasons before they are stored. */
+  readonly redact?: Redact;
+  /** Where tokens come from, for tests. Default: the operating system's CSPRNG. */
+  readonly randomBytes?: RandomBytes;
+}
+
+/**
+ * Checks the options of a driver's factory before the driver opens anything: those of the store, and beside them the
+ * driver's own members, which come back for the driver to check.
+ *
+ * @throws `INVALID_ARGUMENT`, also for an unknown member.
+ */
+export function checkStoreOptions(
+  given: unknown,
+  driverMembers: readonly string[] = [],
+): { readonly store: DovecoteOptions; readonly driver: Record<string, unknown> } {
+  const members = ["maxEventBytes", "redact", "randomBytes", ...driverMembers];
+  const { maxEventBytes, redact, randomBytes, ...driver } = checkOptions(given, members, "options");
+  if (redact !== undefined && typeof redact !== "function")
+    throw invalid("options.redact", "a function", redact);
+  if (randomBytes !== undefined && typeof randomBytes !== "function") {
+    throw invalid("options.randomBytes", "a function", randomBytes);
+  }
+  const store: DovecoteOptions = {
+    maxEventBytes: checkWhole(
+      maxEventBytes ?? BOUNDS.eventBytes,
+      BOUNDS.maxEventBytes,
+      "options.maxEventBytes",
+    ),
+    ...(redact !== undefined && { redact: redact as Redact }),
+    ...(randomBytes !== undefined && { randomBytes: randomBytes as RandomBytes }),
+  };
+  return { store, driver };
+}
+
+/** What every handle of a store shares. */
+export interface Store<Tx, Sync extends boolean, Own extends Tx = Tx> {
+  readonly driver: Driver<Tx, Sync, Own>;
+  readonly maxEventBytes: number;
+  readonly redact: Redact | undefined;
+  readonly randomBytes: RandomBytes;
+  closing: Promise<void> | undefined;
+}
+
+export function closed(): DovecoteError {
+  return new DovecoteError("CLOSED", "the store was closed");
+}
+
+export function checkTenant(value: unknown, path: string): string {
+  return checkName(value, BOUNDS.tenantBytes, path);
+}
