@@ -19,6 +19,11 @@ export function invalid(path: string, expected: string, received: unknown): Dove
   });
 }
 
+/** Only what is absent has a default: `null` is a value, and a wrong one. */
+export function orDefault(value: unknown, fallback: unknown): unknown {
+  return value === undefined ? fallback : value;
+}
+
 /** A whole number within a range. Refuses NaN, fractions, infinities and numeric strings. */
 export function checkWhole(value: unknown, { min, max }: Range, path: string): number {
   if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {

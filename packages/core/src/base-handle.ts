@@ -7,6 +7,7 @@ import {
   checkRowId,
   checkWhole,
   invalid,
+  orDefault,
 } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import { type Claim, toClaim, toProof } from "./claim.ts";
@@ -61,13 +62,13 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
     const { driver } = this;
     const options = checkOptions(given, ["worker", "leaseMs", "limit", "stream", "shared"], "options");
     const worker = checkName(options.worker, BOUNDS.workerBytes, "options.worker");
-    const shared = checkBoolean(options.shared ?? false, "options.shared");
+    const shared = checkBoolean(orDefault(options.shared, false), "options.shared");
     const rows = await driver.claim({
       tenant: this.#tenant,
       stream: optionalStream(options.stream),
       worker,
       leaseMs: checkLease(options.leaseMs),
-      limit: checkWhole(options.limit ?? 10, BOUNDS.limit, "options.limit"),
+      limit: checkWhole(orDefault(options.limit, 10), BOUNDS.limit, "options.limit"),
       shared,
       drawTokens: (count) => drawTokens(this.#store.randomBytes, count),
     });
@@ -238,19 +239,19 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
         options.failureCode === undefined
           ? null
           : checkFailureCode(options.failureCode, "options.failureCode"),
-      limit: checkWhole(options.limit ?? 100, BOUNDS.limit, "options.limit"),
-      dryRun: checkBoolean(options.dryRun ?? false, "options.dryRun"),
+      limit: checkWhole(orDefault(options.limit, 100), BOUNDS.limit, "options.limit"),
+      dryRun: checkBoolean(orDefault(options.dryRun, false), "options.dryRun"),
     };
   }
 
   async prune(given: api.PruneOptions & Partial<api.Span>): Promise<api.PruneReport> {
     const { driver } = this;
     const { options, tenant } = this.span(given, ["olderThanMs", "quarantined", "limit"]);
-    const limit = checkWhole(options.limit ?? BOUNDS.limit.max, BOUNDS.limit, "options.limit");
+    const limit = checkWhole(orDefault(options.limit, BOUNDS.limit.max), BOUNDS.limit, "options.limit");
     const pruned = await driver.prune({
       tenant,
       olderThanMs: checkWhole(options.olderThanMs, BOUNDS.retentionMs, "options.olderThanMs"),
-      quarantined: checkBoolean(options.quarantined ?? false, "options.quarantined"),
+      quarantined: checkBoolean(orDefault(options.quarantined, false), "options.quarantined"),
       limit,
     });
     return { pruned, more: pruned === limit };
@@ -318,7 +319,7 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
 }
 
 function checkLease(value: unknown): number {
-  return checkWhole(value ?? DEFAULT_LEASE_MS, BOUNDS.leaseMs, "options.leaseMs");
+  return checkWhole(orDefault(value, DEFAULT_LEASE_MS), BOUNDS.leaseMs, "options.leaseMs");
 }
 
 /** One item from a single claim, or one per member of a list. */

@@ -1,5 +1,5 @@
 /** From the caller's events to the rows of one insert, and back to an answer per event. */
-import { checkBatch, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { checkBatch, checkOptions, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import type { EnqueueOutcome, EnqueueRow } from "./driver.ts";
 import { DovecoteError } from "./errors.ts";
@@ -36,7 +36,7 @@ function toBatch(
   maxEventBytes: number,
 ): EnqueueBatch {
   const options = checkOptions(given, MEMBERS, "options");
-  const delayMs = checkWhole(options.delayMs ?? 0, BOUNDS.delayMs, "options.delayMs");
+  const delayMs = checkWhole(orDefault(options.delayMs, 0), BOUNDS.delayMs, "options.delayMs");
   const stream = options.stream === undefined ? undefined : checkStream(options.stream, "options.stream");
   const records = events.map((event, index) =>
     normalizeEvent(event, { maxEventBytes, path: pathOf(index), ...(stream !== undefined && { stream }) }),

@@ -1,5 +1,5 @@
 /** What a store is made with: its options, and the state that its handles share. */
-import { checkName, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { checkName, checkOptions, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import type { Driver } from "./driver.ts";
 import { DovecoteError } from "./errors.ts";
@@ -35,7 +35,7 @@ export function checkStoreOptions(
   }
   const store: DovecoteOptions = {
     maxEventBytes: checkWhole(
-      maxEventBytes ?? BOUNDS.eventBytes,
+      orDefault(maxEventBytes, BOUNDS.eventBytes),
       BOUNDS.maxEventBytes,
       "options.maxEventBytes",
     ),

@@ -1,5 +1,5 @@
 /** Reading a store: pages, lists, snapshots and the tail share their checks and their rule for damaged rows. */
-import { checkCursor, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { checkCursor, checkOptions, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import type {
   DeliveryState,
@@ -22,9 +22,9 @@ export function toPageRequest(given: unknown, tenant: string | null): PageReques
   return {
     tenant,
     stream: optionalStream(options.stream),
-    after: checkCursor(options.after ?? 0, "options.after"),
+    after: checkCursor(orDefault(options.after, 0), "options.after"),
     upTo: null,
-    limit: checkWhole(options.limit ?? 100, BOUNDS.limit, "options.limit"),
+    limit: checkWhole(orDefault(options.limit, 100), BOUNDS.limit, "options.limit"),
   };
 }
 
@@ -57,7 +57,7 @@ export function toListRequest(given: Record<string, unknown>, tenant: string | n
     stream: optionalStream(stream),
     failureCode: failureCode === undefined ? null : checkFailureCode(failureCode, "options.failureCode"),
     before: before === undefined ? null : toPosition(before),
-    limit: checkWhole(limit ?? 100, BOUNDS.limit, "options.limit"),
+    limit: checkWhole(orDefault(limit, 100), BOUNDS.limit, "options.limit"),
   };
 }
 
@@ -93,7 +93,7 @@ function orderingTime({ delivery }: StoredRow, state: DeliveryState): number {
 
 export function toCountLimit(given: unknown): number {
   const options = checkOptions(given, ["countLimit"], "options");
-  return checkWhole(options.countLimit ?? 10_000, COUNT_LIMIT, "options.countLimit");
+  return checkWhole(orDefault(options.countLimit, 10_000), COUNT_LIMIT, "options.countLimit");
 }
 
 export function toStats({ oldestDueMs, ...counts }: StatsRecord): Stats {

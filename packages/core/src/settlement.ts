@@ -1,5 +1,5 @@
 /** From what a caller says to the one settle primitive of the drivers, and from its outcomes to typed errors. */
-import { checkBatch, checkOptions, checkRowId, checkWhole, invalid } from "./arguments.ts";
+import { checkBatch, checkOptions, checkRowId, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import { toProof } from "./claim.ts";
 import type { Refusal, SettleItem } from "./driver.ts";
@@ -24,7 +24,7 @@ export function toSettleItem(
   path: { readonly claim: string; readonly options: string },
 ): SettleItem {
   const options = checkOptions(given, MEMBERS[action], path.options);
-  const delayMs = () => checkWhole(options.delayMs ?? 0, BOUNDS.delayMs, `${path.options}.delayMs`);
+  const delayMs = () => checkWhole(orDefault(options.delayMs, 0), BOUNDS.delayMs, `${path.options}.delayMs`);
   const failure = () => checkFailure(options.failure, redact, `${path.options}.failure`);
   switch (action) {
     case "ack":

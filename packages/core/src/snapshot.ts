@@ -1,5 +1,5 @@
 /** Snapshots and the tail as async iterables that release what they hold on every way out. */
-import { checkCursor, checkOptions, checkWhole, invalid } from "./arguments.ts";
+import { checkCursor, checkOptions, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
 import type { Driver, DriverSnapshot, PageRequest, StoredRow } from "./driver.ts";
 import { type Entry, toEntry } from "./entry.ts";
@@ -25,7 +25,7 @@ export type PageBase = Omit<PageRequest, "after">;
 
 export function toSnapshotBase(given: unknown, tenant: string | null): PageBase {
   const options = checkOptions(given, ["stream", "pageSize"], "options");
-  const limit = checkWhole(options.pageSize ?? 500, BOUNDS.limit, "options.pageSize");
+  const limit = checkWhole(orDefault(options.pageSize, 500), BOUNDS.limit, "options.pageSize");
   return { tenant, stream: optionalStream(options.stream), upTo: null, limit };
 }
 
@@ -80,11 +80,11 @@ export function toTailPlan(given: unknown, tenant: string | null): TailPlan {
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw invalid("options.signal", "an AbortSignal", signal);
   }
-  const limit = checkWhole(options.pageSize ?? 100, BOUNDS.limit, "options.pageSize");
+  const limit = checkWhole(orDefault(options.pageSize, 100), BOUNDS.limit, "options.pageSize");
   return {
     base: { tenant, stream: optionalStream(options.stream), upTo: null, limit },
-    after: checkCursor(options.after ?? 0, "options.after"),
-    pollMs: checkWhole(options.pollMs ?? 1000, BOUNDS.leaseMs, "options.pollMs"),
+    after: checkCursor(orDefault(options.after, 0), "options.after"),
+    pollMs: checkWhole(orDefault(options.pollMs, 1000), BOUNDS.leaseMs, "options.pollMs"),
     signal,
   };
 }

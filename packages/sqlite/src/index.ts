@@ -74,7 +74,7 @@ export function sqlite(
   options: SqliteOptions = {},
 ): SqliteDovecote {
   const { store, driver } = checkStoreOptions(options, ["busyBudgetMs", "synchronous"]);
-  const budget = driver.busyBudgetMs ?? DEFAULT_BUSY_BUDGET_MS;
+  const budget = driver.busyBudgetMs === undefined ? DEFAULT_BUSY_BUDGET_MS : driver.busyBudgetMs;
   const busyBudgetMs = checkWhole(budget, BOUNDS.busyBudgetMs, "options.busyBudgetMs");
   const ownsClient = typeof target === "string";
   const client = ownsClient ? openWritable(target, checkSynchronous(driver.synchronous)) : clientOf(target);
