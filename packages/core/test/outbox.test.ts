@@ -12,7 +12,8 @@ describe("failure texts", () => {
     await createDovecote(driver, redact === undefined ? {} : { redact }).retry(claim, {
       failure: { code: "E\0\ud800", detail },
     });
-    return (calls[0]?.arguments[1] as { failure: unknown }[])[0]?.failure;
+    const [item] = (calls[0]?.arguments[1] ?? []) as { failure: unknown }[];
+    return item?.failure;
   };
 
   it("SETTLE-02: whatever they hold, they are cut and cleaned instead of refused", async () => {
