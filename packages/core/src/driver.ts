@@ -197,7 +197,7 @@ export interface StatsRecord {
   /** Claimed, with the lease expired. */
   readonly expired: CappedCount;
   readonly quarantined: CappedCount;
-  /** Undelivered rows that have used up the attempt counter (CLAIM-13). */
+  /** Pending rows and expired claims that have used up the attempt counter, so that nobody claims them (CLAIM-13). */
   readonly exhausted: CappedCount;
   /** How long the oldest due row has been available; null without one. */
   readonly oldestDueMs: number | null;

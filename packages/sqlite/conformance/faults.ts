@@ -42,7 +42,7 @@ export function faultsOf(db: Database.Database, file: string): Faults {
   return {
     async expireLeases(rowIds) {
       const expire = db.prepare(`update dovecote_deliveries
-        set claim_expires_at = cast(unixepoch('subsec') * 1000 as integer) * 1000 - 1000
+        set claim_expires_at = cast(round(unixepoch('subsec') * 1000) as integer) * 1000 - 1000
         where event_row_id = ? and state = 'claimed'`);
       for (const rowId of rowIds) expire.run(rowId);
     },

@@ -121,7 +121,7 @@ async function selectThenUpdate(
   request: ClaimRequest,
 ): Promise<readonly ClaimedRow[]> {
   const now = client
-    .prepare("select cast(unixepoch('subsec') * 1000 as integer) * 1000")
+    .prepare("select cast(round(unixepoch('subsec') * 1000) as integer) * 1000")
     .pluck()
     .get() as number;
   const due = client

@@ -1,5 +1,27 @@
 /** Every case of the suite, in the order of SPEC.md. */
 import type { Case } from "../case.ts";
+import { claimCases } from "./claim.ts";
+import { clockCases } from "./clock.ts";
+import { dataCases } from "./data.ts";
 import { fenceCases } from "./fence.ts";
+import { identityCases } from "./identity.ts";
+import { leaseCases } from "./lease.ts";
+import { pageCases } from "./page.ts";
+import { schemaCases } from "./schema.ts";
+import { settleCases } from "./settle.ts";
+import { tenantCases } from "./tenant.ts";
+import { txCases } from "./tx.ts";
 
-export const cases: readonly Case[] = [...fenceCases];
+export const cases: readonly Case[] = [
+  ...txCases,
+  ...identityCases,
+  ...claimCases,
+  ...leaseCases,
+  ...fenceCases,
+  ...settleCases,
+  ...pageCases,
+  ...tenantCases,
+  ...clockCases,
+  ...dataCases,
+  ...schemaCases,
+];

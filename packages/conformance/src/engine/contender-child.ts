@@ -47,5 +47,6 @@ process.on("message", (message: ToContender) => {
 process.on("disconnect", () => process.exit());
 
 function reply(message: FromContender): void {
-  process.send?.(message);
+  // The suite may have gone meanwhile: it discards contenders after a failure.
+  if (process.connected) process.send?.(message, () => {});
 }
