@@ -1,7 +1,7 @@
 export type { Case, CaseContext, Level, Outbox, Peer } from "./case.ts";
 export { cases } from "./cases/index.ts";
 export * from "./define-harness.ts";
+export { type MutantOptions, runMutants } from "./mutants/run.ts";
 export { override } from "./override.ts";
 export { type ConformanceOptions, runConformance, type TestRunner } from "./run.ts";
-export { runMutants, type MutantOptions } from "./mutants/run.ts";
 export { type Guarantee, parseSpec } from "./spec.ts";

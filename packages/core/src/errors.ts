@@ -37,12 +37,7 @@ export type ErrorCode =
   | "DRIVER_FAILURE";
 
 /** The codes after which the same call may succeed if it is simply made again (ERR-02). */
-const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
-  "STORE_BUSY",
-  "SERIALIZATION_FAILURE",
-  "CONNECTION_LOST",
-  "ENTROPY_UNAVAILABLE",
-]);
+const RETRYABLE: ReadonlySet<ErrorCode> = new Set(["STORE_BUSY", "SERIALIZATION_FAILURE", "CONNECTION_LOST"]);
 
 /** What an error may say beyond its code and message. */
 export interface ErrorDetails {

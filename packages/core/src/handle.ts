@@ -250,7 +250,10 @@ export interface Handle {
   stats(options?: StatsOptions): Promise<Stats>;
   /** Everything about one row. */
   inspect(rowId: number): Promise<InspectOutcome>;
-  /** Calls `listener` when events may have become due. A wake-up can be lost: keep polling (WAKE-01). */
+  /**
+   * Calls `listener` when events may have become due. A wake-up can be lost: keep polling (WAKE-01). What a listener
+   * throws is ignored.
+   */
   subscribe(listener: () => void): Promise<Subscription>;
 
   /** A quarantined row back to pending with a new budget (SETTLE-05). */

@@ -34,7 +34,10 @@ export function probeOf(db: Database.Database): Probe {
       return db.prepare("select id from business order by id").pluck().all() as string[];
     },
     async now() {
-      return db.prepare("select cast(round(unixepoch('subsec') * 1000) as integer) * 1000").pluck().get() as number;
+      return db
+        .prepare("select cast(round(unixepoch('subsec') * 1000) as integer) * 1000")
+        .pluck()
+        .get() as number;
     },
   };
 }

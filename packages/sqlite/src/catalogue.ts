@@ -31,6 +31,8 @@ export function readCatalogue(client: SqliteClient, tableNames: readonly string[
     for (const column of rows(client, "select * from pragma_table_xinfo(?)", table)) {
       const { name, type, notnull, dflt_value, pk } = column;
       const parts = [String(type).toLowerCase(), Number(notnull) === 1 || pk ? "not null" : "null"];
+      const collation = collationOf(sql, String(name));
+      if (collation !== undefined) parts.push(`collate ${collation}`);
       if (dflt_value !== null) parts.push(`default ${dflt_value}`);
       if (pk) parts.push("primary key");
       columns.set(`${table}.${name}`, parts.join(" "));
@@ -44,10 +46,10 @@ export function readCatalogue(client: SqliteClient, tableNames: readonly string[
     for (const [name, expression] of checks(sql)) constraints.set(`${table}.${name}`, expression);
     for (const index of rows(client, "select * from pragma_index_list(?)", table)) {
       const name = String(index.name);
-      const keys = rows(client, "select name from pragma_index_xinfo(?) where key = 1 order by seqno", name);
+      const keys = rows(client, "select * from pragma_index_xinfo(?) where key = 1 order by seqno", name);
       const where = /\bwhere\b(.*)$/is.exec(definition(client, name))?.[1] ?? "";
       const unique = index.unique === 1 ? "unique " : "";
-      indexes.set(name, `${unique}(${keys.map((key) => key.name).join(", ")}) ${normalise(where)}`.trim());
+      indexes.set(name, `${unique}(${keys.map(indexKey).join(", ")}) ${normalise(where)}`.trim());
     }
   }
   return { tables, columns, indexes, constraints };
@@ -57,6 +59,16 @@ function rows(client: SqliteClient, sql: string, parameter: string): Record<stri
   const statement = client.prepare(sql);
   statement.safeIntegers(false);
   return statement.all(parameter) as Record<string, unknown>[];
+}
+
+function indexKey({ name, desc, coll }: Record<string, unknown>): string {
+  return `${name}${coll === "BINARY" ? "" : ` collate ${coll}`}${desc === 1 ? " desc" : ""}`;
+}
+
+/** A column's collation is in no pragma, only in the definition of its table. */
+function collationOf(sql: string, column: string): string | undefined {
+  const declaration = new RegExp(`[\\s("'\`[,]${column}["'\`\\]]?\\s[^,]*?\\bcollate\\s+["'\`[]?(\\w+)`, "i");
+  return declaration.exec(sql)?.[1]?.toLowerCase();
 }
 
 /** The statement that created a table or an index; empty for what SQLite creates by itself. */

@@ -91,5 +91,6 @@ function isClient(value: unknown): value is SqliteClient {
 
 function isDrizzle(value: unknown): value is { readonly session?: { readonly client?: unknown } } {
   if (typeof value !== "object" || value === null) return false;
-  return Symbol.for("drizzle:entityKind") in value.constructor;
+  const made: unknown = value.constructor;
+  return typeof made === "function" && Symbol.for("drizzle:entityKind") in made;
 }

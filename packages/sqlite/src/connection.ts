@@ -40,15 +40,7 @@ export class Connection {
    */
   run<T>(mode: "immediate" | "deferred", work: () => T): T {
     const { client } = this;
-    if (inOwnTransaction.has(client)) {
-      throw new DovecoteError(
-        "TX_OPEN",
-        "only enqueue and redriveIn can be called inside dovecote.transaction(fn)",
-      );
-    }
-    if (client.inTransaction) {
-      throw new DovecoteError("STORE_BUSY", "a transaction that is not ours is open on the connection");
-    }
+    this.assertFree();
     const { timeout } = this.#prepared("select timeout from pragma_busy_timeout").get() as {
       timeout: number;
     };
@@ -66,6 +58,17 @@ export class Connection {
       }
     } finally {
       client.exec(`pragma busy_timeout = ${timeout}`);
+    }
+  }
+
+  /** @throws `TX_OPEN` or `STORE_BUSY` while a transaction is open on the connection, as `run` does. */
+  assertFree(): void {
+    if (inOwnTransaction.has(this.client)) {
+      const message = "only enqueue and redriveIn can be called inside dovecote.transaction(fn)";
+      throw new DovecoteError("TX_OPEN", message);
+    }
+    if (this.client.inTransaction) {
+      throw new DovecoteError("STORE_BUSY", "a transaction that is not ours is open on the connection");
     }
   }
 

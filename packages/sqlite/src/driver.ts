@@ -39,7 +39,7 @@ import { withLock } from "./lock-wait.ts";
 import { prune } from "./prune.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
-import { applyMigrations, assertUsable } from "./schema.ts";
+import { applyMigrations, assertUsable, judge, readMarker } from "./schema.ts";
 import { renew, settle } from "./settle.ts";
 import { boundedSnapshot, fileSnapshot } from "./snapshot.ts";
 import { STATEMENTS, type StatementTexts } from "./statements.ts";
@@ -101,13 +101,25 @@ export class SqliteDriver<Client extends SqliteClient>
 
   async transaction<T>(fn: (tx: SqliteTransaction<Client>) => T): Promise<Awaited<T>> {
     try {
-      const result = await this.#exclusively("transaction", () =>
-        this.#connection.runOwn(() => runCallback(fn, this.#client)),
-      );
+      const result = await this.#exclusively("transaction", () => this.#runOnce(fn));
       this.#waker.nudge();
       return result as Awaited<T>;
     } catch (error) {
       throw error instanceof CallbackFailure ? error.thrown : error;
+    }
+  }
+
+  /** Waits for the lock before the callback, never after it: a commit that fails does not run it again. */
+  #runOnce<T>(fn: (tx: SqliteTransaction<Client>) => T): T {
+    let ran = false;
+    try {
+      return this.#connection.runOwn(() => {
+        ran = true;
+        return runCallback(fn, this.#client);
+      });
+    } catch (error) {
+      if (!ran || error instanceof CallbackFailure) throw error;
+      throw new CallbackFailure(toDovecoteError(error, "transaction"));
     }
   }
 
@@ -166,6 +178,10 @@ export class SqliteDriver<Client extends SqliteClient>
             boundedSnapshot(this.#connection, (request) => this.page(request)),
           )
         : await this.#exclusively("snapshot", () => fileSnapshot(this.#file, this.#texts));
+    if (this.#closed) {
+      await snapshot.close();
+      throw new DovecoteError("CLOSED", "snapshot: the store was closed");
+    }
     const close = async (): Promise<void> => {
       this.#snapshots.delete(tracked);
       await snapshot.close();
@@ -298,11 +314,14 @@ export class SqliteDriver<Client extends SqliteClient>
     this.#schemaChecked = true;
   }
 
-  /** A property of the file that every connection shares; it cannot be set inside a transaction. */
+  /**
+   * A property of the file that every connection shares, and that cannot be set inside a transaction. Never on a file
+   * that newer code has claimed.
+   */
   #useWal(): void {
-    if (this.#client.inTransaction) {
-      throw new DovecoteError("STORE_BUSY", "a transaction is open on the connection");
-    }
+    this.#connection.assertFree();
+    const marker = readMarker(this.#client);
+    if (judge(marker) === "tooNew") assertUsable(this.#client);
     const { journal_mode } = this.#client.prepare("pragma journal_mode").get() as { journal_mode: string };
     if (journal_mode !== "wal" && this.#file !== "") this.#client.prepare("pragma journal_mode = wal").get();
   }
@@ -333,12 +352,13 @@ function runCallback<Client extends SqliteClient, T>(
   }
   if (!isThenable(result)) return result;
   // What it still does is the caller's; its rejection would otherwise end the process.
-  result.then(undefined, () => {});
+  Promise.resolve(result).catch(() => {});
   throw asyncRefused();
 }
 
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+function isThenable(value: unknown): boolean {
+  if ((typeof value !== "object" && typeof value !== "function") || value === null) return false;
+  return typeof (value as { then?: unknown }).then === "function";
 }
 
 function asyncRefused(): DovecoteError {

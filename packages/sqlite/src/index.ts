@@ -85,7 +85,12 @@ export function sqlite(
       driver.synchronous,
     );
   }
-  return createDovecote(new SqliteDriver({ client, ownsClient, busyBudgetMs }), store);
+  try {
+    return createDovecote(new SqliteDriver({ client, ownsClient, busyBudgetMs }), store);
+  } catch (error) {
+    if (ownsClient) client.close(); // what was opened turned out to be no database
+    throw error;
+  }
 }
 
 function checkSynchronous(value: unknown): Synchronous {

@@ -9,20 +9,25 @@ export type Synchronous = "full" | "normal";
 
 /** @throws `STORE_UNAVAILABLE` for a directory, a missing one, or a file that must be there. */
 export function openWritable(path: string, synchronous: Synchronous): SqliteClient {
+  const client = open(path, { timeout: LOCK_WAIT_MS });
   try {
-    const client: SqliteClient = new Database(path, { timeout: LOCK_WAIT_MS });
     client.exec("pragma foreign_keys = on");
     client.exec(`pragma synchronous = ${synchronous}`);
     return client;
   } catch (error) {
+    client.close(); // it was opened, and turned out to be no database
     throw toDovecoteError(error, "open");
   }
 }
 
 /** A connection for reading alone: snapshots and the watcher of commits. */
 export function openReadOnly(path: string): SqliteClient {
+  return open(path, { readonly: true, fileMustExist: true, timeout: LOCK_WAIT_MS });
+}
+
+function open(path: string, options: Database.Options): SqliteClient {
   try {
-    return new Database(path, { readonly: true, fileMustExist: true, timeout: LOCK_WAIT_MS });
+    return new Database(path, options);
   } catch (error) {
     throw toDovecoteError(error, "open");
   }

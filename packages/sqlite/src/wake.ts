@@ -49,7 +49,13 @@ abstract class ListenerSet implements Waker {
   }
 
   protected emit(): void {
-    for (const { call } of [...this.#listeners]) call();
+    for (const { call } of [...this.#listeners]) {
+      try {
+        call();
+      } catch {
+        // Documented: a listener that throws keeps no other one waiting, and ends no process.
+      }
+    }
   }
 
   protected abstract start(): void;
@@ -145,8 +151,16 @@ export class MemoryWaker extends ListenerSet {
     if (client.inTransaction) {
       clearTimeout(this.#waiting);
       this.#waiting = setTimeout(() => this.look(), POLL_MS).unref();
-    } else if (anyDue(this.#connection, EVERYTHING)) {
+    } else if (this.#anyDue()) {
       this.emit();
+    }
+  }
+
+  #anyDue(): boolean {
+    try {
+      return anyDue(this.#connection, EVERYTHING);
+    } catch {
+      return false; // a microtask is no place to say so; whoever polls is told
     }
   }
 }

@@ -116,12 +116,13 @@ describe("CLAIM-08: the database is locked by another connection", () => {
 
   it("LIFE-01: a call that waits is CLOSED when the store is closed", async () => {
     const { dovecote, other, before } = await locked(600_000);
-    const claim = dovecote.claim({ worker: "w" });
-    const ack = dovecote.transaction(() => expect.unreachable());
+    const waiting = [
+      refused("CLOSED", () => dovecote.claim({ worker: "w" })),
+      refused("CLOSED", () => dovecote.transaction(() => expect.unreachable())),
+    ];
     await setImmediate();
     await dovecote.close();
-    await refused("CLOSED", () => claim);
-    await refused("CLOSED", () => ack);
+    await Promise.all(waiting);
     expect(contents(other)).toEqual(before);
   });
 });

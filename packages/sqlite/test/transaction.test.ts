@@ -181,23 +181,20 @@ describe("TX-08: an asynchronous callback", () => {
     expect(ids(other)).toEqual([]);
   });
 
+  const resolves = (resolve: (value: undefined) => void) => resolve(undefined);
+  const throws = () => {
+    throw new Error("no");
+  };
   it.each([
-    ["an object", { then: () => {} }],
-    ["a function", Object.assign(() => {}, { then: () => {} })],
-    [
-      "a thenable that throws",
-      {
-        then: () => {
-          throw new Error("no");
-        },
-      },
-    ],
-  ])("%s with a method then is a promise too", async (_what, thenable) => {
+    ["an object", thenable({}, resolves)],
+    ["a function", thenable(() => {}, resolves)],
+    ["an object whose method throws", thenable({}, throws)],
+  ])("%s that can be awaited is one too", async (_what, answer) => {
     const { dovecote, other } = await migrated();
     await refused("TX_ASYNC", () =>
       dovecote.transaction((tx) => {
         dovecote.enqueue(tx, event());
-        return thenable;
+        return answer;
       }),
     );
     expect(ids(other)).toEqual([]);
@@ -253,3 +250,7 @@ describe("TX-09: the handle of a transaction of ours", () => {
       .toEqualTypeOf<SqliteTransaction<Database.Database>>();
   });
 });
+
+function thenable(target: object, then: (resolve: (value: undefined) => void) => void): object {
+  return Object.assign(target, { then });
+}

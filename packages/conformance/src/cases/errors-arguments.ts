@@ -81,7 +81,7 @@ export const argumentCases: readonly Case[] = [
         partitionkey: "p".repeat(BOUNDS.partitionkeyBytes),
         stream: "r".repeat(BOUNDS.streamBytes),
       });
-      const tenant = outbox.tenant("é".repeat(127) + "x");
+      const tenant = outbox.tenant(`${"é".repeat(127)}x`);
       await session.transaction((tx) => tenant.enqueue(tx.handle, atBounds, { delayMs: 0 }));
       await enqueued(t, event(), { delayMs: BOUNDS.delayMs.max });
       const admin = outbox.admin();

@@ -19,12 +19,17 @@ export async function refused(
     answer = await call();
   } catch (error) {
     if (isDovecoteError(error)) {
-      assert.ok(codes.includes(error.code), `${what} must be refused with ${codes.join(" or ")}, got ${error.code}: ${error.message}`);
+      assert.ok(
+        codes.includes(error.code),
+        `${what} must be refused with ${codes.join(" or ")}, got ${error.code}: ${error.message}`,
+      );
       return error;
     }
     assert.fail(`${what} must be refused with a DovecoteError, got ${String(error)}`);
   }
-  assert.fail(`${what} must be refused with ${codes.join(" or ")}, but it was accepted${describeAnswer(answer)}`);
+  assert.fail(
+    `${what} must be refused with ${codes.join(" or ")}, but it was accepted${describeAnswer(answer)}`,
+  );
 }
 
 function describeAnswer(answer: unknown): string {

@@ -8,7 +8,14 @@ let drawn = 0;
 /** A small event with an identity of its own. */
 export function event(overrides: Partial<NewEvent> = {}): NewEvent {
   drawn += 1;
-  return { stream: "orders", source: "/conformance", id: `event-${drawn}`, type: "test", data: { n: drawn }, ...overrides };
+  return {
+    stream: "orders",
+    source: "/conformance",
+    id: `event-${drawn}`,
+    type: "test",
+    data: { n: drawn },
+    ...overrides,
+  };
 }
 
 /** Commits an event in the application's own transaction. */
@@ -28,14 +35,20 @@ export async function enqueuedMany({ session, outbox }: Peer, count: number): Pr
 }
 
 /** Claims exactly one event. */
-export async function claimed(outbox: Outbox, options: { worker?: string; leaseMs?: number; shared?: boolean } = {}): Promise<Claim> {
+export async function claimed(
+  outbox: Outbox,
+  options: { worker?: string; leaseMs?: number; shared?: boolean } = {},
+): Promise<Claim> {
   const [claim, ...others] = await outbox.claim({ worker: "w1", leaseMs: 60_000, ...options, limit: 1 });
   assert.ok(claim !== undefined && others.length === 0, "one event must be claimable");
   return claim;
 }
 
 /** Commits an event and claims it. */
-export async function enqueuedAndClaimed(peer: Peer, options: Parameters<typeof claimed>[1] = {}): Promise<Claim> {
+export async function enqueuedAndClaimed(
+  peer: Peer,
+  options: Parameters<typeof claimed>[1] = {},
+): Promise<Claim> {
   await enqueued(peer);
   return claimed(peer.outbox, options);
 }

@@ -63,7 +63,10 @@ export async function race<Name extends ActorName>(
         }),
       );
       if (overlapping(replies)) overlaps += 1;
-      leadNs = nextLead(leadNs, replies.some(({ from }) => from > at + LATE_NS));
+      leadNs = nextLead(
+        leadNs,
+        replies.some(({ from }) => from > at + LATE_NS),
+      );
       await plan.check(
         replies.map(({ answer }) => answer),
         rounds,
@@ -75,7 +78,10 @@ export async function race<Name extends ActorName>(
   }
   await pool.release(contenders);
   const minimum = Math.ceil(plan.rounds / 2);
-  assert.ok(overlaps >= minimum, `calls overlapped in ${overlaps} of ${rounds} rounds, ${minimum} are needed`);
+  assert.ok(
+    overlaps >= minimum,
+    `calls overlapped in ${overlaps} of ${rounds} rounds, ${minimum} are needed`,
+  );
   return { rounds, overlaps };
 }
 

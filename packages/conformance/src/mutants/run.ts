@@ -20,12 +20,19 @@ export interface MutantOptions extends TestRunner {
  * import { afterAll, describe, it } from "vitest";
  * await runMutants(new URL("../conformance/harness.ts", import.meta.url), { describe, it, afterAll });
  */
-export async function runMutants(harnessUrl: URL, { describe, it, afterAll, levels }: MutantOptions): Promise<void> {
+export async function runMutants(
+  harnessUrl: URL,
+  { describe, it, afterAll, levels }: MutantOptions,
+): Promise<void> {
   const harness = await loadHarness(harnessUrl.href);
   const pool = new ContenderPool(harnessUrl.href);
   describe("mutants", () => {
     for (const mutant of [...semanticMutants, ...(harness.mutants ?? [])]) {
-      if (levels !== undefined && !levels.some((level) => casesOf(mutant).some((each) => each.level === level))) continue;
+      if (
+        levels !== undefined &&
+        !levels.some((level) => casesOf(mutant).some((each) => each.level === level))
+      )
+        continue;
       const title = `${mutant.breaks} notices ${mutant.name}`;
       it(title, () => assertKilled(harness, mutant, pool), CASE_TIMEOUT_MS);
     }
@@ -44,7 +51,11 @@ export async function assertKilled(harness: Harness, mutant: Mutant, pool: Conte
       failure instanceof assert.AssertionError,
       `${mutant.breaks} must fail with an assertion of its own on mutant ${mutant.name}, got ${String(failure)}`,
     );
-    assert.match(failure.message, mutant.because, `${mutant.breaks} failed on mutant ${mutant.name} for another reason`);
+    assert.match(
+      failure.message,
+      mutant.because,
+      `${mutant.breaks} failed on mutant ${mutant.name} for another reason`,
+    );
     return;
   }
   assert.fail(`mutant ${mutant.name} survived: ${mutant.breaks} holds on a driver that breaks it`);
