@@ -33,6 +33,12 @@ const steps: readonly Step[] = [
   ...onAnotherNode(),
   { name: "lint", command: ["pnpm", "lint"], counts: "exit", minutes: 2 },
   { name: "types", command: ["pnpm", "typecheck"], counts: "exit", minutes: 4 },
+  {
+    name: "guarantees page",
+    command: ["node", "scripts/write-guarantees.ts", "--check"],
+    counts: "exit",
+    minutes: 1,
+  },
   { name: "dead code", command: ["pnpm", "knip"], counts: "exit", minutes: 3 },
   { name: "packages", command: ["node", "scripts/check-packages.ts"], counts: "summary", minutes: 8 },
   { name: "demo", command: ["npm", "run", "demo"], counts: "exit", minutes: 3, asReader: true },

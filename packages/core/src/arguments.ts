@@ -3,10 +3,14 @@ import { BOUNDS, type Range } from "./bounds.ts";
 import { DovecoteError } from "./errors.ts";
 import { utf8Bytes } from "./event/text.ts";
 
+/** What is longer is not shown: a claim token in the wrong place has 32 characters (ERR-04). */
+const LONGEST_SHOWN = 24;
+
 /** Shows a received value in a message: its type, and short scalars as they are; never an object's content. */
-export function shown(value: unknown): string {
-  if (typeof value === "string")
-    return value.length <= 40 ? JSON.stringify(value) : `a string of ${value.length}`;
+function shown(value: unknown): string {
+  if (typeof value === "string") {
+    return value.length <= LONGEST_SHOWN ? JSON.stringify(value) : `a string of ${value.length} characters`;
+  }
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "object" && value !== null) return Array.isArray(value) ? "an array" : "an object";
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;

@@ -194,7 +194,10 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
 
   async subscribe(listener: () => void): Promise<api.Subscription> {
     if (typeof listener !== "function") throw invalid("listener", "a function", listener);
-    const close = await this.driver.subscribe(listener);
+    const { driver } = this;
+    if (!driver.capabilities.notify)
+      throw new DovecoteError("UNSUPPORTED", `${driver.name} offers no wake-ups; poll`);
+    const close = await driver.subscribe(listener);
     return { close, [Symbol.asyncDispose]: close };
   }
 
@@ -230,6 +233,8 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
   }
 
   #redriveFilter(given: unknown): RedriveFilter {
+    // Whoever meant one row and has no id must not redrive them all.
+    if (given === undefined) throw invalid("target", "a row id or a filter", given);
     const members = ["stream", "failureCode", "limit", "dryRun"];
     const { options, tenant } = this.span(given, members);
     return {

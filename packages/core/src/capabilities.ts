@@ -28,6 +28,6 @@ export interface Capabilities {
   readonly clock: "server" | "host";
   /** `tail` is offered (PAGE-04). `false`: it rejects `UNSUPPORTED`. */
   readonly tail: boolean;
-  /** A commit in another process wakes subscribers (WAKE-01). `false`: only those of the same process. */
+  /** `subscribe` is offered: a commit of any process wakes subscribers (WAKE-01). `false`: it rejects `UNSUPPORTED`. */
   readonly notify: boolean;
 }

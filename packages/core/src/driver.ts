@@ -304,7 +304,8 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
 
   /**
    * Calls `listener` after commits that may have made rows due; never for a rollback. A wake-up may be lost or
-   * spurious, polling stays the safety net (WAKE-01). Resolves once listening; the answer ends it.
+   * spurious, polling stays the safety net (WAKE-01). Resolves once listening; the answer ends it. Only called if the
+   * capability `notify` is declared.
    */
   subscribe(listener: () => void): Promise<() => Promise<void>>;
   /** Releases what the driver opened and nothing that the user passed in. Idempotent (LIFE-02 to LIFE-05). */

@@ -95,7 +95,8 @@ export async function* tail<Tx, Sync extends boolean>(
   { base, after, pollMs, signal }: TailPlan,
 ): AsyncGenerator<Entry, void, undefined> {
   const bell = new Bell();
-  const unsubscribe = await driver.subscribe(() => bell.ring());
+  const { notify } = driver.capabilities;
+  const unsubscribe = notify ? await driver.subscribe(() => bell.ring()) : async () => {};
   const stop = () => bell.ring();
   signal?.addEventListener("abort", stop);
   try {

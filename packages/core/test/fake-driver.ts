@@ -16,7 +16,7 @@ const capabilities: Capabilities = {
   snapshotIsolation: "bounded",
   clock: "host",
   tail: false,
-  notify: false,
+  notify: true,
 };
 
 const event: EventRecord = {

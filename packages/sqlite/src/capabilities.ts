@@ -13,7 +13,7 @@ export function capabilitiesOf({ memory }: { readonly memory: boolean }): Capabi
     snapshotIsolation: memory ? "bounded" : "snapshot",
     clock: "host",
     tail: true,
-    notify: !memory,
+    notify: true,
   });
 }
 

@@ -21,7 +21,7 @@ describe("a database in memory", () => {
       ...capabilities,
       durable: false,
       snapshotIsolation: "bounded",
-      notify: false,
+      notify: true,
     });
     expect(Object.isFrozen(dovecote.capabilities)).toBe(true);
   });

@@ -3,14 +3,17 @@ import type { Case } from "../case.ts";
 import { claimCases } from "./claim.ts";
 import { clockCases } from "./clock.ts";
 import { dataCases } from "./data.ts";
+import { errorCases } from "./errors.ts";
 import { fenceCases } from "./fence.ts";
 import { identityCases } from "./identity.ts";
 import { leaseCases } from "./lease.ts";
+import { lifeCases } from "./life.ts";
 import { pageCases } from "./page.ts";
 import { schemaCases } from "./schema.ts";
 import { settleCases } from "./settle.ts";
 import { tenantCases } from "./tenant.ts";
 import { txCases } from "./tx.ts";
+import { wakeCases } from "./wake.ts";
 
 export const cases: readonly Case[] = [
   ...txCases,
@@ -24,4 +27,7 @@ export const cases: readonly Case[] = [
   ...clockCases,
   ...dataCases,
   ...schemaCases,
+  ...lifeCases,
+  ...errorCases,
+  ...wakeCases,
 ];

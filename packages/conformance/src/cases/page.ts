@@ -26,6 +26,7 @@ export const pageCases: readonly Case[] = [
             break;
           }
           assert.equal(cursor, entries.at(-1)?.rowId, "the cursor must be the last row id of the page");
+          assert.ok(cursor > after, "the cursor must rise with every page that is not empty");
           seen.push(...entries.map(({ rowId, delivery }) => ({ rowId, state: delivery.state })));
           after = cursor;
         }
@@ -80,6 +81,7 @@ export const pageCases: readonly Case[] = [
       for (let after = 0; ; ) {
         const { entries, cursor } = await outbox.page({ stream: "orders", after, limit: 2 });
         if (entries.length === 0) break;
+        assert.ok(cursor > after, "the cursor must rise with every page of a stream");
         ofStream.push(...entries.map(({ rowId, stream }) => [rowId, stream] as const));
         after = cursor;
       }
@@ -135,7 +137,10 @@ export const pageCases: readonly Case[] = [
       if (t.capabilities.tail) {
         const tailed: number[] = [];
         const failure = await refused("a tail with a damaged row", ["INTEGRITY"], async () => {
-          for await (const { rowId } of outbox.tail()) tailed.push(rowId);
+          for await (const { rowId } of outbox.tail()) {
+            tailed.push(rowId);
+            assert.ok(tailed.length <= 2, "a tail must not pass over a damaged row in silence");
+          }
         });
         assert.equal(
           failure.cursor,

@@ -144,6 +144,7 @@ export const pruneCases: readonly Case[] = [
         for (;;) {
           const { pruned, more } = await outbox.prune({ olderThanMs: HOUR_MS, limit: 3 });
           total += pruned;
+          assert.ok(total <= old.length, "prune must remove old rows alone while claims go on");
           if (!more) return total;
         }
       };
@@ -153,6 +154,7 @@ export const pruneCases: readonly Case[] = [
           const claims = await worker.outbox.claim({ worker: "w2", limit: 3 });
           if (claims.length === 0) return held;
           await worker.outbox.ack(claims);
+          assert.ok(held.length < due.length, "claims must get every due row once while prune works");
           held.push(...claims.map(({ rowId }) => rowId));
         }
       };

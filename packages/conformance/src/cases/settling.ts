@@ -2,7 +2,7 @@
 import type { ClaimRef, DeliveryState, Handle, Settlement } from "@dovecote/core";
 
 /** What a call with a list answers per item, as far as the cases compare it. */
-export interface ItemOutcome {
+interface ItemOutcome {
   readonly outcome: string;
 }
 

@@ -41,7 +41,7 @@ export async function runMutants(
 }
 
 /** Runs the cases of the id that the mutant breaks until one fails, and asserts that it failed for the right reason. */
-export async function assertKilled(harness: Harness, mutant: Mutant, pool: ContenderPool): Promise<void> {
+async function assertKilled(harness: Harness, mutant: Mutant, pool: ContenderPool): Promise<void> {
   const suspects = casesOf(mutant);
   assert.ok(suspects.length > 0, `no case has the id ${mutant.breaks} that mutant ${mutant.name} breaks`);
   for (const suspect of suspects) {

@@ -51,7 +51,8 @@ export const capabilities: Capabilities = Object.freeze({
   snapshotIsolation: "bounded",
   clock: "host",
   tail: true,
-  notify: false,
+  // No other process can open the store.
+  notify: true,
 });
 
 export class ReferenceDriver implements Driver<unknown, false, ReferenceTransaction> {

@@ -1,0 +1,100 @@
+/** What is done to the database behind the driver's back. */
+import type { Faults, ProbedDelivery } from "@dovecote/conformance";
+import type postgresClient from "postgres";
+import { quoteIdentifier } from "../src/schema.ts";
+
+type Column = keyof Omit<ProbedDelivery, "rowId">;
+
+const time = (parameter: string): string =>
+  `timestamptz 'epoch' + ${parameter}::text::bigint * interval '1 microsecond'`;
+const text = (parameter: string): string => `${parameter}::text`;
+const integer = (parameter: string): string => `${parameter}::text::integer`;
+
+/** The column, and how its value is made of a text. */
+const COLUMNS: Readonly<Record<Column, readonly [string, (parameter: string) => string]>> = {
+  tenant: ["tenant_id", text],
+  state: ["state", text],
+  availableAt: ["available_at", time],
+  attempts: ["attempts", integer],
+  forgiven: ["forgiven", integer],
+  token: ["claim_token", (parameter) => `decode(${parameter}::text, 'hex')`],
+  worker: ["claimed_by", text],
+  shared: ["claim_shared", (parameter) => `${parameter}::text::boolean`],
+  expiresAt: ["claim_expires_at", time],
+  failureCode: ["last_failure_code", text],
+  failureDetail: ["last_failure_detail", text],
+  failedAt: ["last_failed_at", time],
+  deliveredAt: ["delivered_at", time],
+  quarantinedAt: ["quarantined_at", time],
+  quarantineReason: ["quarantine_reason", text],
+};
+
+export function faultsOf(sql: postgresClient.Sql, schema: string): Faults {
+  const quoted = quoteIdentifier(schema);
+  const deliveries = `${quoted}.dovecote_deliveries`;
+  const run = async (statement: string, parameters: readonly (string | null)[] = []): Promise<void> => {
+    await sql.unsafe(statement, [...parameters]);
+  };
+  const damages = {
+    table: [`drop table ${deliveries}`, "dovecote_deliveries"],
+    column: [
+      `alter table ${quoted}.dovecote_events rename column subject to topic`,
+      "dovecote_events.subject",
+    ],
+    index: [`drop index ${quoted}.dovecote_deliveries_pending`, "dovecote_deliveries_pending"],
+    constraint: [
+      `alter table ${deliveries} drop constraint dovecote_deliveries_forgiven`,
+      "dovecote_deliveries.dovecote_deliveries_forgiven",
+    ],
+  } as const;
+  return {
+    async expireLeases(rowIds) {
+      await run(
+        `update ${deliveries} set claim_expires_at = clock_timestamp() - interval '1 millisecond'
+        where event_row_id = any ($1::text::bigint[]) and state = 'claimed'`,
+        [`{${rowIds.join(",")}}`],
+      );
+    },
+    async overwriteDelivery(rowId, columns) {
+      const entries = Object.entries(columns) as [Column, unknown][];
+      const assignments = entries.map(
+        ([key], index) => `${COLUMNS[key][0]} = ${COLUMNS[key][1](`$${index + 2}`)}`,
+      );
+      const values = entries.map(([, value]) => (value === null ? null : String(value)));
+      const statement = `update ${deliveries} set ${assignments.join(", ")} where event_row_id = $1::text::bigint`;
+      await run(statement, [String(rowId), ...values]);
+    },
+    deleteDelivery: (rowId) =>
+      run(`delete from ${deliveries} where event_row_id = $1::text::bigint`, [String(rowId)]),
+    corruptData: (rowId) =>
+      run(`update ${quoted}.dovecote_events set data = '\\x7b' where row_id = $1::text::bigint`, [
+        String(rowId),
+      ]),
+    async holdLock(rowId) {
+      const holder = await sql.reserve();
+      await holder.unsafe(
+        `begin; select 1 from ${deliveries} where event_row_id = ${Number(rowId)} for update`,
+      );
+      return {
+        async release() {
+          await holder.unsafe("rollback");
+          holder.release();
+        },
+      };
+    },
+    writeSchemaMarker: ({ version, requires }) =>
+      run(`update ${quoted}.dovecote_schema set version = $1::text::integer, requires = $2::text::integer`, [
+        String(version),
+        String(requires),
+      ]),
+    async damageSchema(object) {
+      const [statement, name] = damages[object];
+      await run(statement);
+      return name;
+    },
+    addForeignObjects: () =>
+      run(`create table ${quoted}.mine (id integer primary key);
+        alter table ${quoted}.dovecote_events add column note text;
+        create index mine_by_type on ${quoted}.dovecote_events (event_type)`),
+  };
+}

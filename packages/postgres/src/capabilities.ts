@@ -1,0 +1,15 @@
+import type { Capabilities } from "@dovecote/core";
+
+/** What Postgres gives. */
+export const capabilities: Capabilities = Object.freeze({
+  durable: true,
+  serverSide: true,
+  savepoints: true,
+  asyncTransactions: true,
+  transactionIdentity: true,
+  lockScope: "row",
+  snapshotIsolation: "snapshot",
+  clock: "server",
+  tail: false,
+  notify: false,
+});

@@ -1,0 +1,278 @@
+/** The driver of Postgres: every lifecycle operation is a statement or two in autocommit on the pool. */
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  type Capabilities,
+  type ClaimedRow,
+  type ClaimRequest,
+  DovecoteError,
+  type Driver,
+  type DriverSnapshot,
+  type EnqueueOutcome,
+  type EnqueueRow,
+  type ListRequest,
+  type MigrateReport,
+  type PageRequest,
+  type PruneRequest,
+  type RedriveFilter,
+  type RedriveOutcome,
+  type RenewItem,
+  type RenewOutcome,
+  type SchemaReport,
+  type SettleItem,
+  type SettleOutcome,
+  type StatsRecord,
+  type StoredRow,
+} from "@dovecote/core";
+import { capabilities } from "./capabilities.ts";
+import { checkSchema } from "./check-schema.ts";
+import { type PostgresHandle, type PostgresJs, type PostgresTransaction, type Run, runOf } from "./client.ts";
+import { enqueue } from "./enqueue.ts";
+import { isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
+import { type Answers, Guard } from "./guard.ts";
+import { inspect, list, page, stats } from "./read.ts";
+import { redrive, redriveMany } from "./redrive.ts";
+import { safeTransaction } from "./safe-transaction.ts";
+import { applyMigrations, assertUsable, quoteIdentifier, readMarker } from "./schema.ts";
+import { claim, renew, settle } from "./settle.ts";
+import { openSnapshot } from "./snapshot.ts";
+import { type StatementTexts, statementsOf } from "./statements.ts";
+import { joined, OwnTransaction } from "./transaction.ts";
+
+export interface PostgresDriverOptions<Client extends PostgresJs> {
+  readonly client: Client;
+  /** Whether `close` ends the client: not if the user passed it in (LIFE-04). */
+  readonly ownsClient: boolean;
+  readonly schema: string;
+  /** Replaced by the mutants of the conformance suite. */
+  readonly texts?: StatementTexts;
+}
+
+/** How long a client of ours may finish what it does when it is closed. */
+const CLOSE_TIMEOUT_S = 4;
+
+/** How long a call in the caller's transaction waits for a connection to learn why the schema failed it. */
+const RECHECK_MS = 1000;
+
+/** A statement of ours that conflicts was not applied: it is asked again, with pauses. */
+const CONFLICT_ATTEMPTS = 10;
+
+export class PostgresDriver<Client extends PostgresJs>
+  implements Driver<PostgresHandle, false, PostgresTransaction<Client>>
+{
+  readonly name = "postgres";
+  readonly capabilities: Capabilities = capabilities;
+  readonly #client: Client;
+  readonly #ownsClient: boolean;
+  readonly #schema: string;
+  readonly #quotedSchema: string;
+  readonly #texts: StatementTexts;
+  readonly #run: Run;
+  /** Guards by handle: a handle is as long-lived as its transaction. */
+  readonly #guards = new WeakMap<object, Guard>();
+  readonly #snapshots = new Set<DriverSnapshot>();
+  #schemaChecked = false;
+
+  constructor({ client, ownsClient, schema, texts }: PostgresDriverOptions<Client>) {
+    this.#client = client;
+    this.#ownsClient = ownsClient;
+    this.#schema = schema;
+    this.#quotedSchema = quoteIdentifier(schema);
+    this.#texts = texts ?? statementsOf(this.#quotedSchema);
+    this.#run = runOf(client);
+  }
+
+  migrate(): Promise<MigrateReport> {
+    return this.#typed("migrate", () => applyMigrations(this.#client, this.#quotedSchema));
+  }
+
+  checkSchema(): Promise<SchemaReport> {
+    return this.#typed("checkSchema", () => checkSchema(this.#run, this.#schema, this.#quotedSchema));
+  }
+
+  async transaction<T>(fn: (tx: PostgresTransaction<Client>) => T): Promise<Awaited<T>> {
+    const guard = new Guard({ armed: true });
+    // The guard is armed with BEGIN, in one round trip.
+    const begin = `begin; ${guard.arming}`;
+    return safeTransaction(this.#client, begin, async (connection) => {
+      const tx = new OwnTransaction<Client>(connection, guard);
+      try {
+        return await fn(tx);
+      } finally {
+        tx.end();
+      }
+    });
+  }
+
+  enqueue(
+    tx: PostgresHandle,
+    tenant: string,
+    rows: readonly EnqueueRow[],
+  ): Promise<readonly EnqueueOutcome[]> {
+    return this.#joining(tx, "enqueue", (answers, guard) =>
+      enqueue(answers, this.#texts, guard, tenant, rows),
+    );
+  }
+
+  claim(request: ClaimRequest): Promise<readonly ClaimedRow[]> {
+    return this.#statement("claim", () => claim(this.#run, this.#texts, request));
+  }
+
+  renew(tenant: string | null, items: readonly RenewItem[]): Promise<readonly RenewOutcome[]> {
+    return this.#statement("renew", () => renew(this.#run, this.#texts, tenant, items));
+  }
+
+  settle(tenant: string | null, items: readonly SettleItem[]): Promise<readonly SettleOutcome[]> {
+    return this.#statement("settle", () => settle(this.#run, this.#texts, tenant, items));
+  }
+
+  redrive(tenant: string | null, rowId: number): Promise<RedriveOutcome> {
+    return this.#statement("redrive", () => redrive(this.#rootAnswers, this.#texts, tenant, rowId));
+  }
+
+  redriveMany(filter: RedriveFilter): Promise<readonly number[]> {
+    return this.#statement("redrive", () => redriveMany(this.#rootAnswers, this.#texts, filter));
+  }
+
+  redriveIn(tx: PostgresHandle, tenant: string | null, rowId: number): Promise<RedriveOutcome> {
+    return this.#joining(tx, "redriveIn", async (answers, guard) => {
+      await guard.assertHolds(answers, this.#texts);
+      return redrive(answers, this.#texts, tenant, rowId);
+    });
+  }
+
+  redriveManyIn(tx: PostgresHandle, filter: RedriveFilter): Promise<readonly number[]> {
+    return this.#joining(tx, "redriveIn", async (answers, guard) => {
+      await guard.assertHolds(answers, this.#texts);
+      return redriveMany(answers, this.#texts, filter);
+    });
+  }
+
+  prune({ tenant, olderThanMs, quarantined, limit }: PruneRequest): Promise<number> {
+    return this.#statement("prune", async () => {
+      const remove = async (text: string, most: number): Promise<number> => {
+        const [row] = await this.#run(text, [tenant, String(olderThanMs), String(most)]);
+        return Number(row?.[0]);
+      };
+      const removed = await remove(this.#texts.pruneDelivered, limit);
+      if (!quarantined || removed === limit) return removed;
+      return removed + (await remove(this.#texts.pruneQuarantined, limit - removed));
+    });
+  }
+
+  page(request: PageRequest): Promise<readonly StoredRow[]> {
+    return this.#statement("page", () => page(this.#run, this.#texts, request));
+  }
+
+  /** Never called: the capability `tail` is not declared. */
+  async tail(): Promise<readonly StoredRow[]> {
+    throw new DovecoteError("UNSUPPORTED", "tail is not offered on Postgres yet");
+  }
+
+  async snapshot(): Promise<DriverSnapshot> {
+    const snapshot = await this.#statement("snapshot", () => openSnapshot(this.#client, this.#texts));
+    const close = async (): Promise<void> => {
+      this.#snapshots.delete(tracked);
+      await snapshot.close();
+    };
+    const tracked: DriverSnapshot = {
+      cursor: snapshot.cursor,
+      page: (request) => snapshot.page(request),
+      close,
+    };
+    this.#snapshots.add(tracked);
+    return tracked;
+  }
+
+  list(request: ListRequest): Promise<readonly StoredRow[]> {
+    return this.#statement("list", () => list(this.#run, this.#texts, request));
+  }
+
+  stats(tenant: string | null, cap: number): Promise<StatsRecord> {
+    return this.#statement("stats", () => stats(this.#run, this.#texts, tenant, cap));
+  }
+
+  inspect(tenant: string | null, rowId: number): Promise<StoredRow | null> {
+    return this.#statement("inspect", () => inspect(this.#run, this.#texts, tenant, rowId));
+  }
+
+  reconcile(rowId: number): Promise<"reconciled" | "alreadyPresent" | "notFound"> {
+    return this.#statement("reconcile", async () => {
+      const created = await this.#run(this.#texts.reconcile, [String(rowId)]);
+      if (created.length === 1) return "reconciled";
+      const found = await this.#run(this.#texts.eventExists, [String(rowId)]);
+      return found.length === 1 ? "alreadyPresent" : "notFound";
+    });
+  }
+
+  /** Never called: the capability `notify` is not declared. */
+  async subscribe(): Promise<() => Promise<void>> {
+    throw new DovecoteError("UNSUPPORTED", "wake-ups are not offered on Postgres yet; poll");
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
+    if (this.#ownsClient) await this.#client.end({ timeout: CLOSE_TIMEOUT_S });
+  }
+
+  /** A lifecycle operation: the schema is known to be usable, and a conflict with others is asked again. */
+  async #statement<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    return this.#typed(doing, async () => {
+      await this.#assertSchema(this.#rootAnswers);
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await work();
+        } catch (error) {
+          if (isSchemaFault(error)) await this.#recheckSchema(this.#rootAnswers);
+          // Only where the session's default isolation is above READ COMMITTED.
+          if (!isTransient(error) || attempt === CONFLICT_ATTEMPTS) throw error;
+          await delay(Math.random() * 2 ** attempt);
+        }
+      }
+    });
+  }
+
+  /** A call in the caller's open transaction, behind its guard. */
+  #joining<T>(
+    tx: PostgresHandle,
+    doing: string,
+    work: (answers: Answers, guard: Guard) => Promise<T>,
+  ): Promise<T> {
+    return this.#typed(doing, async () => {
+      const { answers, guard } = joined(tx, this.#guards);
+      await this.#assertSchema(answers);
+      try {
+        return await work(answers, guard);
+      } catch (error) {
+        // The caller's transaction is aborted now, and their pool may have no other connection to spare.
+        if (isSchemaFault(error)) {
+          const waited = delay(RECHECK_MS, undefined, { ref: false });
+          await Promise.race([this.#recheckSchema(this.#rootAnswers), waited]);
+        }
+        throw error;
+      }
+    });
+  }
+
+  async #typed<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw toDovecoteError(error, doing);
+    }
+  }
+
+  readonly #rootAnswers: Answers = async (text, parameters) =>
+    (await this.#run(text, parameters)).map(([answer]) => String(answer));
+
+  /** The marker is read at first use, and again after a failure that a changed schema would explain (SCHEMA-05). */
+  async #assertSchema(answers: Answers): Promise<void> {
+    if (this.#schemaChecked) return;
+    assertUsable(await readMarker(async (text) => (await answers(text, []))[0], this.#quotedSchema));
+    this.#schemaChecked = true;
+  }
+
+  async #recheckSchema(answers: Answers): Promise<void> {
+    this.#schemaChecked = false;
+    await this.#assertSchema(answers);
+  }
+}

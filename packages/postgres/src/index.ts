@@ -1,0 +1,85 @@
+import {
+  checkStoreOptions,
+  createDovecote,
+  type Dovecote,
+  type DovecoteOptions,
+  invalid,
+} from "@dovecote/core";
+import postgresClient from "postgres";
+import type { PostgresHandle, PostgresJs, PostgresTransaction } from "./client.ts";
+import { PostgresDriver } from "./driver.ts";
+
+export { capabilities } from "./capabilities.ts";
+export type * from "./client.ts";
+export { schemaSql } from "./schema.ts";
+
+/** A store on Postgres. */
+export type PostgresDovecote<Client extends PostgresJs = PostgresJs> = Dovecote<
+  PostgresHandle,
+  false,
+  PostgresTransaction<Client>
+>;
+
+export interface PostgresOptions extends DovecoteOptions {
+  /** The schema of the tables, any name that Postgres takes. Default `public`. */
+  readonly schema?: string;
+}
+
+/**
+ * A store on a Postgres database: a postgres.js client, or the URL to make one from.
+ *
+ * A client that is passed in stays the caller's: `close` leaves it open, its options are never changed. Nothing is
+ * connected before the first call.
+ *
+ * @throws `INVALID_ARGUMENT`.
+ * @example
+ * const sql = postgresjs("postgres://localhost/shop");
+ * const dovecote = postgres(sql);
+ * await dovecote.migrate();
+ * await sql.begin(async (tx) => {
+ *   await tx`insert into orders (id) values (17)`;
+ *   await dovecote.enqueue(tx, { stream: "orders", source: "/shop", type: "order.placed", data: { id: 17 } });
+ * });
+ */
+export function postgres<Client extends PostgresJs>(
+  client: Client,
+  options?: PostgresOptions,
+): PostgresDovecote<Client>;
+export function postgres(url: string, options?: PostgresOptions): PostgresDovecote<postgresClient.Sql>;
+export function postgres(target: PostgresJs | string, options: PostgresOptions = {}): PostgresDovecote {
+  const { store, driver } = checkStoreOptions(options, ["schema"]);
+  const schema = checkSchemaName(driver.schema);
+  const ownsClient = typeof target === "string";
+  const client = ownsClient ? connect(target) : target;
+  if (typeof client?.unsafe !== "function" || typeof client.reserve !== "function") {
+    throw invalid("client", "a postgres.js client or a URL", target);
+  }
+  return createDovecote(new PostgresDriver({ client, ownsClient, schema }), store);
+}
+
+function connect(url: string): PostgresJs {
+  try {
+    return postgresClient(url, { onnotice: () => {} });
+  } catch {
+    // The message of the original quotes the URL, password included.
+    throw invalid("url", "a Postgres URL", "one that cannot be parsed");
+  }
+}
+
+/** Postgres cuts longer names silently, and then finds nothing under the whole one. */
+const NAME_BYTES = 63;
+
+function checkSchemaName(value: unknown): string {
+  if (value === undefined) return "public";
+  const bytes = typeof value === "string" ? Buffer.byteLength(value) : 0;
+  if (
+    typeof value !== "string" ||
+    bytes < 1 ||
+    bytes > NAME_BYTES ||
+    value.includes("\0") ||
+    !value.isWellFormed()
+  ) {
+    throw invalid("options.schema", `a name of 1 to ${NAME_BYTES} bytes without NUL`, value);
+  }
+  return value;
+}

