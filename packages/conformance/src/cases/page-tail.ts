@@ -208,7 +208,14 @@ function follow({ session, outbox }: Peer, options: TailOptions = {}): Tail {
 }
 
 async function read(outbox: Outbox, options: TailOptions, seen: number[]): Promise<void> {
-  for await (const { rowId } of outbox.tail(options)) seen.push(rowId);
+  for await (const { rowId } of outbox.tail(options)) {
+    // At once: a tail that starts over would never let anything else run.
+    assert.ok(
+      rowId > (seen.at(-1) ?? 0),
+      `row ${rowId} must be yielded in row-id order, once; after ${seen}`,
+    );
+    seen.push(rowId);
+  }
 }
 
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
