@@ -1,5 +1,6 @@
 /**
- * Orders are placed and their events written in the same SQLite transaction. Two worker processes ship them. One is
+ * Orders are placed and their events written in the same transaction, on a SQLite file or, with --postgres, on a Postgres
+ * server of the demo's own (or the one that DATABASE_URL names). Two worker processes ship them. One is
  * frozen in mid-delivery until its lease is over, comes back as a zombie, and is killed in mid-delivery later on.
  * Exit code 1 if an order was lost, or if anything counts as delivered that its holder did not deliver.
  */
@@ -9,27 +10,31 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { sqlite } from "@dovecote/sqlite";
-import { type Order, openShop, placeOrder } from "./shop.ts";
+import { program } from "commander";
+import { type Order, openShop } from "./shop.ts";
 import { describe, heading, type Report, type Teller, table, tell } from "./story.ts";
 
 const LEASE_MS = 1200;
 const ITEMS = ["a kettle", "a lamp", "two chairs", "a clock", "a rug", "a mirror"];
 
-const file = join(mkdtempSync(join(tmpdir(), "dovecote-demo-")), "shop.db");
-const db = openShop(file);
-const dovecote = sqlite(db);
-await dovecote.migrate();
+const { postgres } = program
+  .description("Orders, two workers, one of them frozen and killed, and no order lost.")
+  .option("--postgres", "on Postgres: DATABASE_URL, or a server that the demo brings", false)
+  .parse()
+  .opts<{ postgres: boolean }>();
+const place = await findPlace();
+const shop = await openShop(place.locator);
+await shop.setUp();
 
 heading("The shop places its orders");
-console.log(`Everything is in one SQLite file: ${file}`);
+console.log(`Everything is in ${place.description}`);
 const orders: readonly Order[] = ITEMS.map((item, index) => ({ id: index + 1, item }));
 for (const order of orders) {
-  placeOrder(db, dovecote, order, () => {});
+  await shop.placeOrder(order, () => {});
   tell("shop", `order ${order.id}, ${order.item}: row and event committed in one transaction`);
 }
 try {
-  placeOrder(db, dovecote, { id: 99, item: "a yacht" }, () => {
+  await shop.placeOrder({ id: 99, item: "a yacht" }, () => {
     throw new Error("card declined");
   });
 } catch {
@@ -55,7 +60,7 @@ const last: Order = { id: orders.length + 1, item: "a piano" };
 // Ben is busy with nothing and would be faster: he is held back until ann has the order.
 ben.kill("SIGSTOP");
 const doomed = next(ann, "claimed", last.id);
-placeOrder(db, dovecote, last, () => {});
+await shop.placeOrder(last, () => {});
 tell("shop", `order ${last.id}, ${last.item}: row and event committed in one transaction`);
 await doomed;
 ann.kill("SIGKILL");
@@ -70,12 +75,8 @@ ben.send("stop");
 await once(ben, "exit");
 
 heading("What the database says");
-const { entries } = await dovecote.page({ limit: 1000 });
-const shipments = new Map(
-  (
-    db.prepare("select * from shipments").all() as { order_id: number; attempt: number; worker: string }[]
-  ).map((row) => [row.order_id, row]),
-);
+const { entries } = await shop.events.page({ limit: 1000 });
+const shipments = new Map((await shop.shipments()).map((shipment) => [shipment.orderId, shipment]));
 const faults: string[] = [];
 const rows = [...orders, last].map(({ id, item }) => {
   const entry = entries.find(({ event }) => "id" in event && event.id === `order-${id}`);
@@ -96,19 +97,49 @@ if (entries.length !== orders.length + 1)
   faults.push(`there are ${entries.length} events for ${orders.length + 1} orders`);
 if (!reports.some(({ kind }) => kind === "refused")) faults.push("no late ack was refused");
 
-await dovecote.close();
-db.close();
+await shop.close();
+await place.leave();
 for (const fault of faults) console.error(`FAULT: ${fault}`);
 console.log(
   faults.length === 0
-    ? `\nEvery order was delivered, none by a zombie. The file is yours to look at: ${file}`
+    ? `\nEvery order was delivered, none by a zombie. ${place.afterwards}`
     : "\nThe guarantees did not hold.",
 );
 process.exitCode = faults.length === 0 ? 0 : 1;
 
+interface Place {
+  readonly locator: string;
+  readonly description: string;
+  readonly afterwards: string;
+  leave(): Promise<void>;
+}
+
+async function findPlace(): Promise<Place> {
+  const url = process.env.DATABASE_URL;
+  const schema = "the schema order_shipping of";
+  if (postgres && url !== undefined && url !== "") {
+    const afterwards = "The schema order_shipping is yours to look at.";
+    return { locator: url, description: `${schema} your database`, afterwards, leave: async () => {} };
+  }
+  if (postgres) {
+    const { startServer } = await import("@dovecote-internal/postgres-server");
+    const server = await startServer();
+    const description = `${schema} a Postgres server that was started for it`;
+    return {
+      locator: server.url,
+      description,
+      afterwards: "The server is gone.",
+      leave: () => server.stop(),
+    };
+  }
+  const file = join(mkdtempSync(join(tmpdir(), "dovecote-demo-")), "shop.db");
+  const afterwards = `The file is yours to look at: ${file}`;
+  return { locator: file, description: `one SQLite file: ${file}`, afterwards, leave: async () => {} };
+}
+
 function startWorker(worker: Teller, packingMs: number): ChildProcess {
   const entry = fileURLToPath(new URL(`./worker-child${extname(import.meta.url)}`, import.meta.url));
-  const child = fork(entry, [file, worker, String(LEASE_MS), String(packingMs)], {
+  const child = fork(entry, [place.locator, worker, String(LEASE_MS), String(packingMs)], {
     execArgv: ["--disable-warning=ExperimentalWarning"],
   });
   child.on("message", (report: Report) => {

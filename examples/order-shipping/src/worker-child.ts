@@ -1,14 +1,11 @@
 /** A worker process: claims one event at a time under a lease, ships the order, acknowledges. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isDecoded, isDovecoteError } from "@dovecote/core";
-import { sqlite } from "@dovecote/sqlite";
-import type { Order } from "./shop.ts";
-import { openShop, ship } from "./shop.ts";
+import { type Order, openShop } from "./shop.ts";
 import type { Report } from "./story.ts";
 
-const [file = "", worker = "", lease = "", packing = ""] = process.argv.slice(2);
-const db = openShop(file);
-const dovecote = sqlite(db);
+const [place = "", worker = "", lease = "", packing = ""] = process.argv.slice(2);
+const shop = await openShop(place);
 
 const report = (kind: Report["kind"], orderId: number, attempt: number): void => {
   process.send?.({ worker, kind, orderId, attempt } satisfies Report);
@@ -20,7 +17,7 @@ process.on("message", () => {
 });
 
 while (!stopping) {
-  const [claim] = await dovecote.claim({ worker, leaseMs: Number(lease), limit: 1, stream: "shipping" });
+  const [claim] = await shop.events.claim({ worker, leaseMs: Number(lease), limit: 1, stream: "shipping" });
   if (claim === undefined) {
     await delay(20);
     continue;
@@ -30,9 +27,9 @@ while (!stopping) {
   const { attempt } = claim;
   report(claim.reclaimed ? "tookOver" : "claimed", id, attempt);
   await delay(Number(packing)); // packing the parcel: here a worker freezes, or dies
-  report(ship(db, id, attempt, worker) ? "shipped" : "fenced", id, attempt);
+  report((await shop.ship(id, attempt, worker)) ? "shipped" : "fenced", id, attempt);
   try {
-    await dovecote.ack(claim);
+    await shop.events.ack(claim);
     report("acked", id, attempt);
   } catch (error) {
     if (!isDovecoteError(error, "LOST_CLAIM", "ILLEGAL_TRANSITION")) throw error;
@@ -40,6 +37,5 @@ while (!stopping) {
   }
 }
 
-await dovecote.close();
-db.close();
+await shop.close();
 process.disconnect();

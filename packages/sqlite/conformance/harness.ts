@@ -17,7 +17,7 @@ import { faultsOf } from "./faults.ts";
 import { driverMutants, mutants, sqlMutants } from "./mutants.ts";
 import { probeOf } from "./probe.ts";
 
-const BUSY_BUDGET_MS = 20_000;
+const BUSY_BUDGET_MS = 5_000;
 
 const harness: Harness = defineHarness({
   driver: { name: "@dovecote/sqlite", version: "0.0.0", contract: 1 },
