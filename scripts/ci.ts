@@ -42,6 +42,13 @@ const steps: readonly Step[] = [
   { name: "dead code", command: ["pnpm", "knip"], counts: "exit", minutes: 3 },
   { name: "packages", command: ["node", "scripts/check-packages.ts"], counts: "summary", minutes: 8 },
   { name: "demo", command: ["npm", "run", "demo"], counts: "exit", minutes: 3, asReader: true },
+  {
+    name: "demo on Postgres",
+    command: ["npm", "run", "demo", "--", "--postgres"],
+    counts: "exit",
+    minutes: 3,
+    asReader: true,
+  },
 ];
 
 /** The same tests on the system's Node, where it is one that we support and not the pinned one (CI's matrix). */

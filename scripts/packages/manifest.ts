@@ -58,5 +58,6 @@ export function fileFaults(files: readonly string[]): string[] {
  * both is the extension of the file that asks: `new URL(`./race-child${extname(import.meta.url)}`, import.meta.url)`.
  */
 export function typescriptUrls(compiled: string): string[] {
-  return [...compiled.matchAll(/new URL\(\s*["'`](\.[^"'`]*\.m?ts)["'`]/g)].map(([, url = ""]) => url);
+  const code = compiled.replaceAll(/^\s*\*.*$/gm, ""); // examples in docstrings are the reader's own files
+  return [...code.matchAll(/new URL\(\s*["'`](\.[^"'`]*\.m?ts)["'`]/g)].map(([, url = ""]) => url);
 }

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
+import type { Claim } from "@dovecote/core";
 import type { Case, CaseContext } from "../case.ts";
+import type { ProbedDelivery } from "../define-harness.ts";
 import type { ClaimJson } from "../engine/actors.ts";
-import { deliveryOf } from "./expect.ts";
+import { deliveryOf, refused } from "./expect.ts";
 import { enqueued, enqueuedAndClaimed, expired } from "./given.ts";
+import { turns } from "./waiting.ts";
+import { held } from "./written.ts";
 
 const HOUR_US = 3600 * 1_000_000;
-
-/** How long the leases of a race last that end around its calls. */
-const AHEAD_MS: readonly number[] = [3, 4, 5, 6, 8, 12, 24, 48];
 
 export const fenceRaceCases: readonly Case[] = [
   {
@@ -31,10 +32,10 @@ export const fenceRaceCases: readonly Case[] = [
         async check([ack, claim]) {
           assert.ok(ack !== undefined && "refused" in ack, "an expired claim must not settle");
           assert.equal(ack.refused, "LOST_CLAIM", "an expired claim that raced its takeover must be lost");
-          const [held] = claimsIn(claim);
-          assert.equal(held?.rowId, rowId, "the claim must take the expired row over");
+          const [winner] = claimsIn(claim);
+          assert.equal(winner?.rowId, rowId, "the claim must take the expired row over");
           const row = await deliveryOf(session, rowId);
-          assert.equal(row.token, held?.token, "the row must be held by the claim that won");
+          assert.equal(row.token, winner?.token, "the row must be held by the claim that won");
           await finish(t, rowId);
         },
       });
@@ -43,42 +44,42 @@ export const fenceRaceCases: readonly Case[] = [
   {
     id: "FENCE-09",
     level: 2,
-    intent: "settle(old) racing claim(new) around the expiry: never both",
+    intent: "a settle that waits for a lock past its expiry, beside a claim: the claim wins, never both",
     async run(t) {
       const { session } = t;
-      let rowId = 0;
-      await t.race({
-        contenders: 3,
-        rounds: 24,
-        async prepare(round) {
-          const old = await enqueuedAndClaimed(t);
-          rowId = old.rowId;
-          // The contenders are released some milliseconds from now: the lease ends before, amid, or after their calls.
-          const aheadMs = AHEAD_MS[round % AHEAD_MS.length] ?? 0;
-          const expiresAt = (await session.probe.now()) + aheadMs * 1000;
-          await session.faults.overwriteDelivery(rowId, { expiresAt });
-          const claim = (worker: string) => ({
-            actor: "claim" as const,
-            input: { worker, limit: 1, leaseMs: 60_000 },
-          });
-          return [claim("w2"), { actor: "ack" as const, input: { claim: toJson(old) } }, claim("w3")];
-        },
-        async check([one, ack, other]) {
-          const held = [...claimsIn(one), ...claimsIn(other)];
-          const acked = ack !== undefined && "ok" in ack;
-          assert.ok(held.length <= 1, "an expired claim must be taken over once");
-          assert.ok(!(acked && held.length > 0), "settle(old) and claim(new) must never both succeed");
-          const row = await deliveryOf(session, rowId);
-          if (acked) assert.equal(row.state, "delivered", "an ack that was answered must be stored");
-          else {
-            assert.equal(row.state, "claimed", "a refused ack must leave the row claimed");
-            assert.equal(ack?.refused, "LOST_CLAIM", "the ack must be lost");
-          }
-          if (held.length > 0)
-            assert.equal(row.token, held[0]?.token, "the row must be held by the claim that won");
-          await finish(t, rowId);
-        },
-      });
+      const [settler, claimer] = [await t.connect(), await t.connect()];
+      for (let round = 0; round < 4; round++) {
+        const old = await enqueuedAndClaimed(t, { leaseMs: 200 });
+        const { expiresAt } = await deliveryOf(session, old.rowId);
+        assert.ok(expiresAt !== null, "a claimed row must have an expiry");
+        const lock = await session.faults.holdLock(old.rowId);
+        let ack: Promise<void>;
+        let claim: Promise<readonly Claim[]>;
+        let whileLocked: ProbedDelivery;
+        try {
+          // Begun while the lease lives, so that whatever is only looked at before the wait looks well.
+          ack = held(settler.outbox.ack(old));
+          while ((await session.probe.now()) <= expiresAt) await turns(session, 1);
+          whileLocked = await deliveryOf(session, old.rowId);
+          claim = held(claimer.outbox.claim({ worker: "w2" }));
+          await turns(session, 5);
+        } finally {
+          await lock.release();
+        }
+        // Where locked rows are skipped, the first claim came back empty.
+        const claims = [...(await claim), ...(await claimer.outbox.claim({ worker: "w2" }))];
+        if (whileLocked.state === "claimed") {
+          await refused("settle(old) beside claim(new)", ["LOST_CLAIM"], () => ack);
+          assert.equal(claims.length, 1, "an expired claim must be taken over once");
+          const row = await deliveryOf(session, old.rowId);
+          assert.equal(row.token, claims[0]?.token.reveal(), "the row must be held by the claim that won");
+        } else {
+          // Nothing held the settle up: it was in time.
+          await ack;
+          assert.deepEqual(claims, [], "settle(old) and claim(new) must never both succeed");
+        }
+        await finish(t, old.rowId);
+      }
     },
   },
   {
@@ -151,14 +152,14 @@ export const fenceRaceCases: readonly Case[] = [
               );
             }
           }
-          const [held] = claimsIn(claim);
+          const [winner] = claimsIn(claim);
           const row = await deliveryOf(session, rowId);
           assert.equal(
             row.state,
-            held === undefined ? "pending" : "claimed",
+            winner === undefined ? "pending" : "claimed",
             "a late redrive must not end a claim",
           );
-          assert.equal(row.token, held?.token ?? null, "a late redrive must not touch a claim");
+          assert.equal(row.token, winner?.token ?? null, "a late redrive must not touch a claim");
           await finish(t, rowId);
         },
       });
@@ -178,10 +179,10 @@ export const fenceRaceCases: readonly Case[] = [
           operator.outbox.quarantine(rowId, { reason: "by an operator" }),
         ]);
         assert.equal(claims.status, "fulfilled", "a claim that races a quarantine must not fail");
-        const held = claims.status === "fulfilled" ? claims.value : [];
+        const taken = claims.status === "fulfilled" ? claims.value : [];
         const row = await deliveryOf(session, rowId);
         if (quarantine.status === "fulfilled") {
-          assert.deepEqual(held, [], "a row that an operator quarantined must not be claimed, too");
+          assert.deepEqual(taken, [], "a row that an operator quarantined must not be claimed, too");
           assert.equal(row.state, "quarantined", "an applied quarantine must be stored");
         } else {
           assert.equal(
@@ -189,8 +190,8 @@ export const fenceRaceCases: readonly Case[] = [
             "ILLEGAL_TRANSITION",
             "the quarantine must find the row claimed",
           );
-          assert.equal(row.token, held[0]?.token.reveal(), "a refused quarantine must not touch the claim");
-          await outbox.ack(held);
+          assert.equal(row.token, taken[0]?.token.reveal(), "a refused quarantine must not touch the claim");
+          await outbox.ack(taken);
         }
       }
     },
