@@ -90,7 +90,7 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   async transaction<T>(fn: (tx: PostgresTransaction<Client>) => T): Promise<Awaited<T>> {
-    const guard = new Guard({ armed: true });
+    const guard = Guard.ofBegin();
     // The guard is armed with BEGIN, in one round trip.
     const begin = `begin; ${guard.arming}`;
     return safeTransaction(this.#client, begin, async (connection) => {
@@ -126,25 +126,23 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   redrive(tenant: string | null, rowId: number): Promise<RedriveOutcome> {
-    return this.#statement("redrive", () => redrive(this.#rootAnswers, this.#texts, tenant, rowId));
+    return this.#statement("redrive", () => redrive(this.#rootAnswers, this.#texts, null, tenant, rowId));
   }
 
   redriveMany(filter: RedriveFilter): Promise<readonly number[]> {
-    return this.#statement("redrive", () => redriveMany(this.#rootAnswers, this.#texts, filter));
+    return this.#statement("redrive", () => redriveMany(this.#rootAnswers, this.#texts, null, filter));
   }
 
   redriveIn(tx: PostgresHandle, tenant: string | null, rowId: number): Promise<RedriveOutcome> {
-    return this.#joining(tx, "redriveIn", async (answers, guard) => {
-      await guard.assertHolds(answers, this.#texts);
-      return redrive(answers, this.#texts, tenant, rowId);
-    });
+    return this.#joining(tx, "redriveIn", (answers, guard) =>
+      redrive(answers, this.#texts, guard, tenant, rowId),
+    );
   }
 
   redriveManyIn(tx: PostgresHandle, filter: RedriveFilter): Promise<readonly number[]> {
-    return this.#joining(tx, "redriveIn", async (answers, guard) => {
-      await guard.assertHolds(answers, this.#texts);
-      return redriveMany(answers, this.#texts, filter);
-    });
+    return this.#joining(tx, "redriveIn", (answers, guard) =>
+      redriveMany(answers, this.#texts, guard, filter),
+    );
   }
 
   prune({ tenant, olderThanMs, quarantined, limit }: PruneRequest): Promise<number> {

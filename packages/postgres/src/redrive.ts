@@ -1,30 +1,67 @@
-/** Quarantined rows back to pending. */
+/** Quarantined rows back to pending, in autocommit or, behind its guard, in the caller's transaction. */
 import { BOUNDS, type DeliveryState, type RedriveFilter, type RedriveOutcome } from "@dovecote/core";
-import type { Answers } from "./guard.ts";
+import type { Answers, Guard } from "./guard.ts";
 import { safeRowId } from "./rows.ts";
 import type { StatementTexts } from "./statements.ts";
+
+/** `guarded` is whether the guard holds: always in autocommit, where there is none. */
+interface Guarded {
+  readonly guarded: boolean | null;
+}
+
+function run<T extends Guarded>(
+  answers: Answers,
+  guard: Guard | null,
+  statement: () => Promise<T>,
+): Promise<T> {
+  return guard === null ? statement() : guard.run(answers, statement);
+}
 
 export async function redrive(
   answers: Answers,
   texts: StatementTexts,
+  guard: Guard | null,
   tenant: string | null,
   rowId: number,
 ): Promise<RedriveOutcome> {
-  const applied = await answers(texts.redrive, [tenant, String(rowId)]);
-  if (applied.length === 1) return { outcome: "applied" };
-  const [found] = await answers(texts.redriveState, [tenant, String(rowId)]);
-  if (found === undefined) return { outcome: "notFound" };
-  const { state, attempts } = JSON.parse(found) as { state: DeliveryState; attempts: number };
-  if (state === "quarantined" && attempts === BOUNDS.attempt) return { outcome: "counterOverflow" };
-  return { outcome: "illegalTransition", state };
+  const parameters = [guard?.value ?? null, tenant, String(rowId)];
+  const { outcome } = await run(answers, guard, async () => {
+    const applied = await answers(texts.redrive, parameters);
+    if (applied.length === 1) return { guarded: true, outcome: { outcome: "applied" } as const };
+    const [found] = await answers(texts.redriveState, parameters);
+    return toRefusal(JSON.parse(String(found)) as RedriveState);
+  });
+  return outcome;
+}
+
+interface RedriveState extends Guarded {
+  readonly state: DeliveryState | null;
+  readonly attempts: number | null;
+}
+
+function toRefusal({
+  guarded,
+  state,
+  attempts,
+}: RedriveState): Guarded & { readonly outcome: RedriveOutcome } {
+  if (state === null) return { guarded, outcome: { outcome: "notFound" } };
+  if (state === "quarantined" && attempts === BOUNDS.attempt) {
+    return { guarded, outcome: { outcome: "counterOverflow" } };
+  }
+  return { guarded, outcome: { outcome: "illegalTransition", state } };
 }
 
 export async function redriveMany(
   answers: Answers,
   texts: StatementTexts,
+  guard: Guard | null,
   { tenant, stream, failureCode, limit, dryRun }: RedriveFilter,
 ): Promise<readonly number[]> {
   const text = dryRun ? texts.redriveManyDry : texts.redriveMany;
-  const [rowIds] = await answers(text, [tenant, stream, failureCode, String(limit)]);
-  return (JSON.parse(String(rowIds)) as string[]).map(safeRowId);
+  const parameters = [tenant, stream, failureCode, String(limit), guard?.value ?? null];
+  const { rowIds } = await run(answers, guard, async () => {
+    const [answer] = await answers(text, parameters);
+    return JSON.parse(String(answer)) as Guarded & { readonly rowIds: readonly string[] };
+  });
+  return rowIds.map(safeRowId);
 }

@@ -10,9 +10,10 @@ import {
   type SettleItem,
   type SettleOutcome,
 } from "@dovecote/core";
+import type { ScopeName } from "./claim-statement.ts";
 import type { Run } from "./client.ts";
 import { arrayOf, byteaArrayOf, toClaimedRow } from "./rows.ts";
-import type { ScopeName, StatementName, StatementTexts } from "./statements.ts";
+import type { StatementName, StatementTexts } from "./statements.ts";
 
 const CLAIMS: Readonly<Record<ScopeName, readonly [StatementName, StatementName]>> = {
   all: ["claimAll", "claimAllShared"],

@@ -2,10 +2,7 @@
  * Every statement, by name, each in autocommit unless it joins the caller's transaction. Predicates carry the id of the
  * guarantee they uphold.
  *
- * Shapes (figures in docs/design): the planner estimates `LIMIT $n` at a tenth of the table, and flips to sequential
- * scans or nested loops over a join with `unnest`. So whatever picks rows is a MATERIALIZED CTE with its own ORDER BY
- * and LIMIT over one partial index, and the target of an UPDATE is `= any(array(select …))`, which can only use the
- * primary key.
+ * Shapes: `shapes.ts` says why they look as they do; claiming is `claim-statement.ts`.
  *
  * Clocks: scans compare with `statement_timestamp()`, since a volatile function is never an index condition; what is
  * written, and what is judged after a lock was taken, uses `clock_timestamp()`. `now()` freezes at BEGIN and is never
@@ -14,85 +11,26 @@
  * Parameters are texts, cast here, and results are texts: no parser or serializer of a client takes part, whatever the
  * application has configured there.
  */
-
-const EVENTS = "{schema}.dovecote_events";
-const DELIVERIES = "{schema}.dovecote_deliveries";
-
-/** A time as microseconds since the epoch, exact: `extract` answers a numeric. */
-const micros = (time: string): string => `(extract(epoch from ${time}) * 1000000)::bigint::text`;
-const milliseconds = (parameter: string): string => `${parameter}::text::bigint * interval '1 millisecond'`;
-const hex = (bytes: string): string => `encode(${bytes}, 'hex')`;
-
-/** Columns of an event, in the order that `rows.ts` reads. */
-const EVENT = `e.row_id::text, e.tenant_id, e.stream, e.event_id, e.source, e.event_type, e.subject, e.occurred_at,
-  e.datacontenttype, e.dataschema, e.partitionkey, e.extensions, e.data_kind, ${hex("e.data")}, ${micros("e.enqueued_at")}`;
-
-const DELIVERY = `d.state, ${micros("d.available_at")}, d.attempts::text, d.forgiven::text, d.claimed_by,
-  d.claim_shared::text, ${micros("d.claim_expires_at")}, d.last_failure_code, d.last_failure_detail,
-  ${micros("d.last_failed_at")}, ${micros("d.delivered_at")}, ${micros("d.quarantined_at")}, d.quarantine_reason`;
-
-/** Rows without an attempt left are never claimed again (CLAIM-13). */
-const CLAIMABLE = "attempts < 2147483647";
-
-/** TENANT-01: another tenant's row is not there. */
-const ofTenant = (parameter: string, column = "tenant_id"): string =>
-  `(${parameter}::text is null or ${column} = ${parameter}::text)`;
-
-/** The scopes that can be claimed; each is an equality on the prefix of a partial index (CLAIM-06). */
-const SCOPES = {
-  all: "",
-  stream: "and stream = $5::text",
-  tenant: "and tenant_id = $5::text",
-  tenantStream: "and tenant_id = $5::text and stream = $6::text",
-} as const;
-
-export type ScopeName = keyof typeof SCOPES;
-
-/** CLAIM-05: equal or past is due. */
-const duePending = (scope: string): string =>
-  `${DELIVERIES} where state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${scope}`;
-/** LEASE-01: a live lease (expiry > now) excludes every other claimer. */
-const dueClaimed = (scope: string): string =>
-  `${DELIVERIES} where state = 'claimed' and claim_expires_at <= statement_timestamp() and ${CLAIMABLE} ${scope}`;
-
-/**
- * $1 limit, $2 worker, $3 lease in ms, $4 tokens, $5 and $6 the scope. What is locked is skipped, never waited on
- * (CLAIM-08). Places are given out by CLAIM-07; tokens by the number of the row. The last column is whether a token was
- * the stored one: then nothing is written (CLAIM-09).
- */
-const claim = (scope: string, shared: boolean): string => `with expired as materialized (
-  select event_row_id, claim_token, claim_expires_at as at from ${dueClaimed(scope)}
-  order by claim_expires_at, event_row_id limit $1::text::integer for update skip locked
-), due as materialized (
-  select event_row_id, null::bytea as claim_token, available_at as at from ${duePending(scope)}
-  order by available_at, event_row_id limit $1::text::integer for update skip locked
-), places as materialized (
-  select least(due_count, $1::text::integer - least(expired_count, greatest(1, $1::text::integer / 2))) as for_due
-  from (select (select count(*) from expired) as expired_count, (select count(*) from due) as due_count) as counts
-), picked as materialized (
-  select event_row_id, claim_token, row_number() over (order by kind, at, event_row_id) as place from (
-    select 1 as kind, e.*, row_number() over (order by at, event_row_id) as position from expired e
-    union all
-    select 2 as kind, d.*, row_number() over (order by at, event_row_id) as position from due d
-  ) as candidates, places
-  where case when kind = 1 then position <= $1::text::integer - for_due else position <= for_due end
-), repeated as materialized (
-  select exists (select 1 from picked where claim_token = ($4::text::bytea[])[place]) as token
-), claimed as (
-  update ${DELIVERIES} as d set state = 'claimed', attempts = d.attempts + 1,
-    forgiven = d.forgiven + case when d.claim_shared then 1 else 0 end,
-    claim_token = ($4::text::bytea[])[p.place], claimed_by = $2::text, claim_shared = ${shared},
-    claim_expires_at = clock_timestamp() + ${milliseconds("$3")}
-  from picked as p
-  where d.event_row_id = any (array(select event_row_id from picked)) and d.event_row_id = p.event_row_id
-    and not (select token from repeated)
-  returning d.event_row_id, d.attempts, d.forgiven, d.claim_expires_at, p.place, p.claim_token is not null as reclaimed
-)
-select c.attempts::text, c.forgiven::text, c.place::text, c.reclaimed::text, ${micros("c.claim_expires_at")}, ${EVENT},
-  'false' as repeated
-from claimed c cross join lateral (select * from ${EVENTS} where row_id = c.event_row_id offset 0) as e
-union all
-select ${"null, ".repeat(20)} 'true' from repeated where token`;
+import { claim, duePending, SCOPES } from "./claim-statement.ts";
+import {
+  CLAIMABLE,
+  DELIVERIES,
+  DELIVERY,
+  EVENT,
+  EVENTS,
+  first,
+  hex,
+  holds,
+  matches,
+  micros,
+  milliseconds,
+  ofOneTenant,
+  ofTenant,
+  once,
+  type Scope,
+  TOKENS,
+  within,
+} from "./shapes.ts";
 
 /**
  * What every write after the claim proves (FENCE-01 to FENCE-07, LEASE-04, LEASE-06). $1 tenant; $2 row ids, ascending
@@ -101,26 +39,27 @@ select ${"null, ".repeat(20)} 'true' from repeated where token`;
  */
 const HELD = `locked as materialized (
   select event_row_id, tenant_id, state, attempts, claim_token, claim_expires_at, claim_shared,
-    width_bucket(event_row_id, $2::text::bigint[]) as place
-  from ${DELIVERIES} where event_row_id = any ($2::text::bigint[]) order by event_row_id for update
+    width_bucket(event_row_id, ${once("$2::text::bigint[]")}) as place
+  from ${DELIVERIES} where event_row_id = any (${once("$2::text::bigint[]")}::bigint[]) order by event_row_id for update
 ), held as materialized (
   select event_row_id, place from locked
-  where claim_token = ($4::text::bytea[])[place] and attempts = ($3::text::integer[])[place]
+  where claim_token = ${TOKENS}[place] and attempts = ${once("$3::text::integer[]")}[place]
     and claim_expires_at > clock_timestamp() and ${ofTenant("$1")}
 )`;
-const TARGET = (held: string): string =>
-  `d.event_row_id = any (array(select event_row_id from ${held})) and d.event_row_id = h.event_row_id`;
 
 const UNCLAIM = "claim_token = null, claimed_by = null, claim_shared = null, claim_expires_at = null";
 
+/** One of a JSON array of texts and nulls, parsed once. */
+const textAt = (parameter: string, place: string): string =>
+  `${once(`array(select json_array_elements_text(${parameter}::text::json))`)}[${place}]`;
+
 /** The settlement of mixed batches: $5 actions, $6 delays in ms, $7 failure codes, $8 details, $9 reasons. */
 const settle = `with ${HELD}, judged as materialized (
-  select l.event_row_id, l.place, ($5::text::text[])[l.place] as action, ($6::text::bigint[])[l.place] as delay,
-    ($7::text::json) ->> (l.place - 1) as code, ($8::text::json) ->> (l.place - 1) as detail,
-    ($9::text::json) ->> (l.place - 1) as reason, clock_timestamp() as at
-  from locked l where case when ($5::text::text[])[l.place] = 'quarantinePending'
-    then l.state = 'pending' and ${ofTenant("$1", "l.tenant_id")}
-    else l.place in (select place from held) end
+  select event_row_id, action, ${once("$6::text::bigint[]")}[place] as delay, ${textAt("$7", "place")} as code,
+    ${textAt("$8", "place")} as detail, ${textAt("$9", "place")} as reason, clock_timestamp() as at
+  from (select *, ${once("$5::text::text[]")}[place] as action from locked) as l
+  where case when action = 'quarantinePending' then state = 'pending' and ${ofTenant("$1")}
+    else place in (select place from held) end
 )
 update ${DELIVERIES} as d set ${UNCLAIM},
   state = case h.action when 'ack' then 'delivered' when 'retry' then 'pending' when 'release' then 'pending'
@@ -134,7 +73,7 @@ update ${DELIVERIES} as d set ${UNCLAIM},
   last_failed_at = case when h.code is null then d.last_failed_at else h.at end,
   quarantined_at = case when h.action in ('quarantine', 'quarantinePending') then h.at end,
   quarantine_reason = h.reason
-from judged as h where ${TARGET("judged")}
+from judged as h where d.event_row_id = h.event_row_id
 returning d.event_row_id::text`;
 
 /** FENCE-10: the state is proven by the statement that writes. FENCE-04: the attempt is kept. SETTLE-05: a new budget. */
@@ -151,14 +90,17 @@ const TENANTS = (state: string): string => `tenants as (
 )`;
 
 /** $2 stream, $3 failure code. */
-const FILTER = `($2::text is null or d.stream = $2::text) and ($3::text is null or d.last_failure_code = $3::text)`;
+const FILTER = `${matches("d.stream", "$2")} and ${matches("d.last_failure_code", "$3")}`;
 
 /** Quarantined rows by filter, oldest quarantine first, across tenants if none is named; $4 limit. */
 const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
   select q.event_row_id, q.quarantined_at from tenants t cross join lateral (
-    select d.event_row_id, d.quarantined_at from ${DELIVERIES} d
-    where d.state = 'quarantined' and d.tenant_id = t.tenant_id and d.${CLAIMABLE} and ${FILTER}
-    order by d.quarantined_at, d.event_row_id limit $4::text::integer
+    ${first(
+      `select d.event_row_id, d.quarantined_at from ${DELIVERIES} d
+    where d.state = 'quarantined' and ${within("d.tenant_id", "t.tenant_id")} and d.${CLAIMABLE} and ${FILTER}
+    order by d.tenant_id, d.quarantined_at, d.event_row_id`,
+      "$4::text::integer",
+    )}
   ) as q where t.tenant_id is not null order by q.quarantined_at, q.event_row_id limit $4::text::integer
 )`;
 
@@ -167,15 +109,19 @@ const prune = (
   state: "delivered" | "quarantined",
 ): string => `with recursive ${TENANTS(state)}, old as materialized (
   select o.event_row_id from tenants t cross join lateral (
-    select d.event_row_id from ${DELIVERIES} d where d.state = '${state}' and d.tenant_id = t.tenant_id
+    ${first(
+      `select d.event_row_id from ${DELIVERIES} d where d.state = '${state}' and ${within("d.tenant_id", "t.tenant_id")}
       and d.${state}_at <= statement_timestamp() - ${milliseconds("$2")}
-    order by d.${state}_at, d.event_row_id limit $3::text::integer
+    order by d.tenant_id, d.${state}_at, d.event_row_id`,
+      "$3::text::integer",
+    )}
   ) as o where t.tenant_id is not null limit $3::text::integer
 ), locked as materialized (
   select event_row_id from ${DELIVERIES} where event_row_id = any (array(select event_row_id from old))
-    and state = '${state}' order by event_row_id for update skip locked
+    and ${holds(`state = '${state}'`)} order by event_row_id for update skip locked
 ), removed as (
-  delete from ${DELIVERIES} where event_row_id = any (array(select event_row_id from locked)) and state = '${state}'
+  delete from ${DELIVERIES} where event_row_id = any (array(select event_row_id from locked))
+    and ${holds(`state = '${state}'`)}
   returning event_row_id
 ), events as (
   delete from ${EVENTS} where row_id = any (array(select event_row_id from removed)) returning row_id
@@ -190,15 +136,19 @@ const LISTED = {
 } as const;
 
 /** $1 tenant, $2 stream, $3 failure code, $4 time and $5 row id of the position, $6 limit. Newest first. */
-const position = (column: string): string => `($4::text is null or (d.${column}, d.event_row_id)
-    < (timestamptz 'epoch' + $4::text::bigint * interval '1 microsecond', $5::text::bigint))`;
+const position = (column: string): string => `(d.${column}, d.event_row_id)
+    < (coalesce(timestamptz 'epoch' + $4::text::bigint * interval '1 microsecond', 'infinity'),
+      coalesce($5::text::bigint, 9223372036854775807))`;
 const list = (state: keyof typeof LISTED): string => {
   const at = LISTED[state];
-  const newest = (tenant: string): string => `select * from ${DELIVERIES} d
-    where d.state = '${state}' ${tenant} and ${FILTER} and ${position(at)}
-    order by d.${at} desc, d.event_row_id desc limit $6::text::integer`;
+  const newest = first(
+    `select * from ${DELIVERIES} d
+    where d.state = '${state}' and ${within("d.tenant_id", "t.tenant_id")} and ${FILTER} and ${position(at)}
+    order by d.tenant_id desc, d.${at} desc, d.event_row_id desc`,
+    "$6::text::integer",
+  );
   return `with recursive ${TENANTS(state)}, found as materialized (
-  select q.* from tenants t cross join lateral (${newest("and d.tenant_id = t.tenant_id")}) as q
+  select q.* from tenants t cross join lateral (${newest}) as q
   where t.tenant_id is not null order by q.${at} desc, q.event_row_id desc limit $6::text::integer
 )
 select ${EVENT}, ${DELIVERY} from found d
@@ -207,40 +157,49 @@ order by d.${at} desc, d.event_row_id desc`;
 };
 
 /** $1 tenant, $2 stream, $3 after, $4 up to, $5 limit (PAGE-01, PAGE-02). */
-const page = (tenant: boolean): string => `select ${EVENT}, ${DELIVERY}
-from ${EVENTS} e left join ${DELIVERIES} d on d.event_row_id = e.row_id
-where e.row_id > $3::text::bigint and e.row_id <= $4::text::bigint
-  and ${tenant ? "e.tenant_id = $1::text" : "$1::text is null"} and ($2::text is null or e.stream = $2::text)
-order by e.row_id limit $5::text::integer`;
+const page = (scope: Scope): string => `select ${EVENT}, ${DELIVERY}
+from (${first(
+  `select * from ${EVENTS}
+  where row_id > $3::text::bigint and row_id <= $4::text::bigint ${scope.where} and ${matches("stream", "$2")}
+  order by ${scope.leads}row_id`,
+  "$5::text::integer",
+)}) as e left join lateral (select * from ${DELIVERIES} where event_row_id = e.row_id offset 0) as d on true
+order by e.row_id`;
 
 /** Counts stop one row past the cap: $1 cap, $2 tenant. */
-const capped = (where: string): string => `(select count(*)::text from (
-  select 1 from ${DELIVERIES} where ${where} limit $1::text::bigint) as counted)`;
-const stats = (scope: string): string => `select
-  ${capped(`state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${scope}`)},
-  ${capped(`state = 'pending' and available_at > statement_timestamp() and ${CLAIMABLE} ${scope}`)},
-  ${capped(`state = 'claimed' and claim_expires_at > statement_timestamp() ${scope}`)},
-  ${capped(`state = 'claimed' and claim_expires_at <= statement_timestamp() and ${CLAIMABLE} ${scope}`)},
-  ${capped(`state = 'quarantined' ${scope}`)},
-  ${capped(`attempts = 2147483647 ${scope} and (state = 'pending'
-    or (state = 'claimed' and claim_expires_at <= statement_timestamp()))`)},
+const capped = (where: string, order: string): string => `(select count(*)::text from (
+  ${first(`select 1 from ${DELIVERIES} where ${where} order by ${order}`, "$1::text::bigint")}) as counted)`;
+const stats = ({ where, leads }: Scope): string => `select
+  ${capped(`state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${where}`, `${leads}available_at`)},
+  ${capped(`state = 'pending' and available_at > statement_timestamp() and ${CLAIMABLE} ${where}`, `${leads}available_at`)},
+  ${capped(`state = 'claimed' and claim_expires_at > statement_timestamp() ${where}`, `${leads}claim_expires_at`)},
+  ${capped(
+    `state = 'claimed' and claim_expires_at <= statement_timestamp() and ${CLAIMABLE} ${where}`,
+    `${leads}claim_expires_at`,
+  )},
+  ${capped(`state = 'quarantined' ${where}`, "tenant_id, quarantined_at")},
+  ${capped(
+    `attempts = 2147483647 ${where} and ${holds(
+      "state = 'pending' or (state = 'claimed' and claim_expires_at <= statement_timestamp())",
+    )}`,
+    "tenant_id",
+  )},
   (select floor(extract(epoch from statement_timestamp() - available_at) * 1000)::bigint::text
-    from ${duePending(scope)} order by available_at limit 1)`;
+    from ${duePending({ where, leads })} order by ${leads}available_at limit 1)`;
 
-/**
- * The guard of the caller's transaction: a setting that lives exactly as long as the transaction it was armed in. In
- * autocommit, or on another connection after the first one died, it is not there, and the insert finds no input.
- */
-const GUARDED = "current_setting('dovecote.transaction', true) = $1::text";
+/** TX-05: see `guard.ts`. What writes in the caller's transaction checks it by itself. */
+const guarded = (parameter: string): string =>
+  `current_setting('dovecote.transaction', true) = ${parameter}::text`;
+/** The same for statements that run in autocommit as well, without a guard. */
+const guardedIf = (parameter: string): string => `(${parameter}::text is null or ${guarded(parameter)})`;
 
 const TEXTS: StatementTexts = {
-  guardHolds: `select (${GUARDED})::text as answer`,
   // $1 guard, $2 tenant, $3 rows as JSON in identity order. A repeated identity inserts its first row (ID-06).
   enqueue: `with input as materialized (
   select i.*, decode(i.digest, 'hex') as identity_digest from json_to_recordset($3::text::json) as i (
     place integer, digest text, stream text, id text, source text, type text, subject text, time text,
     datacontenttype text, dataschema text, partitionkey text, extensions text, "dataKind" text, data text, delay bigint)
-  where ${GUARDED}
+  where ${guarded("$1")}
 ), inserted as (
   insert into ${EVENTS} (tenant_id, stream, specversion, event_id, source, event_type, subject, occurred_at,
     datacontenttype, dataschema, partitionkey, extensions, data_kind, data, enqueued_at, identity_digest)
@@ -255,7 +214,7 @@ const TEXTS: StatementTexts = {
     clock_timestamp() + (select min(delay) from input) * interval '1 millisecond', 0, 0
   from inserted n
 )
-select json_build_object('guarded', ${GUARDED}, 'inserted', (
+select json_build_object('guarded', ${guarded("$1")}, 'inserted', (
   select coalesce(json_object_agg(encode(identity_digest, 'hex'), row_id::text), '{}'::json) from inserted))::text as answer`,
   // $1 digests as JSON: what is stored under identities that were there before (ID-02, ID-03).
   storedEvents: `select json_build_object('digest', encode(e.identity_digest, 'hex'), 'rowId', e.row_id::text,
@@ -266,7 +225,6 @@ select json_build_object('guarded', ${GUARDED}, 'inserted', (
   from ${EVENTS} e where e.identity_digest = any (
     array(select decode(value, 'hex') from json_array_elements_text($1::text::json)))`,
 
-  anyDueAll: `select (exists (select 1 from ${duePending("")}) or exists (select 1 from ${dueClaimed("")}))::text`,
   claimAll: claim(SCOPES.all, false),
   claimStream: claim(SCOPES.stream, false),
   claimTenant: claim(SCOPES.tenant, false),
@@ -279,49 +237,56 @@ select json_build_object('guarded', ${GUARDED}, 'inserted', (
   // $5 leases in ms, $6 whether to unshare. LEASE-03: from database time, not from the old expiry.
   renew: `with ${HELD}
   update ${DELIVERIES} as d
-  set claim_expires_at = clock_timestamp() + ($5::text::bigint[])[h.place] * interval '1 millisecond',
-    claim_shared = d.claim_shared and not ($6::text::boolean[])[h.place]
-  from held as h where ${TARGET("held")}
+  set claim_expires_at = clock_timestamp() + ${once("$5::text::bigint[]")}[h.place] * interval '1 millisecond',
+    claim_shared = d.claim_shared and not ${once("$6::text::boolean[]")}[h.place]
+  from held as h where d.event_row_id = h.event_row_id
   returning d.event_row_id::text, ${micros("d.claim_expires_at")}`,
   // A batch of acks alone is the hot one.
   ack: `with ${HELD}
   update ${DELIVERIES} as d set state = 'delivered', delivered_at = clock_timestamp(), ${UNCLAIM}
-  from held as h where ${TARGET("held")}
+  where d.event_row_id = any (array(select event_row_id from held))
   returning d.event_row_id::text`,
   settle,
   // FENCE-06: what is true when it is looked up, in a statement of its own: the one that wrote saw an older snapshot.
   statesOf: `select event_row_id::text, state from ${DELIVERIES}
-    where event_row_id = any ($2::text::bigint[]) and ${ofTenant("$1")}`,
+    where event_row_id = any (${once("$2::text::bigint[]")}::bigint[]) and ${ofTenant("$1")}`,
 
+  // $1 guard or null, $2 tenant, $3 row id.
   redrive: `update ${DELIVERIES} set ${REDRIVEN}
-    where event_row_id = $2::text::bigint and state = 'quarantined' and ${CLAIMABLE} and ${ofTenant("$1")}
+    where event_row_id = $3::text::bigint and ${holds("state = 'quarantined'")} and ${CLAIMABLE} and ${ofTenant("$2")}
+      and ${guardedIf("$1")}
     returning 'applied' as answer`,
-  redriveState: `select json_build_object('state', state, 'attempts', attempts)::text as answer from ${DELIVERIES}
-    where event_row_id = $2::text::bigint and ${ofTenant("$1")}`,
+  redriveState: `select json_build_object('guarded', ${guardedIf("$1")}, 'state', d.state, 'attempts', d.attempts)::text
+      as answer
+    from (select 1) as one left join ${DELIVERIES} d on d.event_row_id = $3::text::bigint and ${ofTenant("$2", "d.tenant_id")}`,
+  // $5 guard or null.
   redriveMany: `with recursive ${QUARANTINED}, locked as materialized (
     select event_row_id from ${DELIVERIES} where event_row_id = any (array(select event_row_id from found))
-      and state = 'quarantined' order by event_row_id for update
+      and ${holds("state = 'quarantined'")} and ${guardedIf("$5")} order by event_row_id for update
   ), redriven as (
     update ${DELIVERIES} set ${REDRIVEN}
-    where event_row_id = any (array(select event_row_id from locked)) and state = 'quarantined' returning event_row_id
+    where event_row_id = any (array(select event_row_id from locked)) and ${holds("state = 'quarantined'")}
+    returning event_row_id
   )
-  select coalesce(json_agg(f.event_row_id::text order by f.quarantined_at, f.event_row_id), '[]'::json)::text as answer
-  from found f where f.event_row_id in (select event_row_id from redriven)`,
+  select json_build_object('guarded', ${guardedIf("$5")}, 'rowIds', coalesce(
+    (select json_agg(f.event_row_id::text order by f.quarantined_at, f.event_row_id)
+      from found f where f.event_row_id in (select event_row_id from redriven)), '[]'::json))::text as answer`,
   redriveManyDry: `with recursive ${QUARANTINED}
-  select coalesce(json_agg(event_row_id::text order by quarantined_at, event_row_id), '[]'::json)::text as answer from found`,
+  select json_build_object('guarded', ${guardedIf("$5")}, 'rowIds', coalesce(
+    (select json_agg(event_row_id::text order by quarantined_at, event_row_id) from found), '[]'::json))::text as answer`,
 
   pruneDelivered: prune("delivered"),
   pruneQuarantined: prune("quarantined"),
 
-  pageAll: page(false),
-  pageTenant: page(true),
+  pageAll: page({ where: "and $1::text is null", leads: "" }),
+  pageTenant: page(ofOneTenant("$1")),
   lastRowId: `select coalesce(max(row_id), 0)::text from ${EVENTS}`,
   listPending: list("pending"),
   listClaimed: list("claimed"),
   listDelivered: list("delivered"),
   listQuarantined: list("quarantined"),
-  statsAll: stats("and $2::text is null"),
-  statsTenant: stats("and tenant_id = $2::text"),
+  statsAll: stats({ where: "and $2::text is null", leads: "" }),
+  statsTenant: stats(ofOneTenant("$2")),
 
   reconcile: `insert into ${DELIVERIES} (event_row_id, tenant_id, stream, state, available_at, attempts, forgiven)
     select row_id, tenant_id, stream, 'pending', clock_timestamp(), 0, 0 from ${EVENTS} where row_id = $1::text::bigint
@@ -344,10 +309,8 @@ export function statementsOf(quotedSchema: string): StatementTexts {
 export type StatementTexts = Readonly<Record<StatementName, string>>;
 
 export type StatementName =
-  | "guardHolds"
   | "enqueue"
   | "storedEvents"
-  | "anyDueAll"
   | "claimAll"
   | "claimStream"
   | "claimTenant"

@@ -1,7 +1,7 @@
 /** Transaction handles: our own, and whatever callers bring. */
 import { DovecoteError } from "@dovecote/core";
 import { answersOf, type PostgresHandle, type PostgresJs, type PostgresTransaction } from "./client.ts";
-import { type Answers, Guard } from "./guard.ts";
+import { type Answers, type Extent, Guard } from "./guard.ts";
 import type { SafeConnection } from "./safe-transaction.ts";
 
 /** Our own transaction. Knows when it ended, and was guarded from its BEGIN on. */
@@ -33,7 +33,13 @@ export function joined(
 ): { readonly answers: Answers; readonly guard: Guard } {
   if (tx instanceof OwnTransaction) return { answers: answersOf(tx.sql), guard: tx.guard };
   const answers = answersOf(tx);
-  const guard = guards.get(tx) ?? new Guard({ armed: false });
+  const guard = guards.get(tx) ?? new Guard(extentOf(tx));
   guards.set(tx, guard);
   return { answers, guard };
+}
+
+/** postgres.js and drizzle make a handle per transaction; a reserved connection, and another client, may begin many. */
+function extentOf(tx: PostgresHandle): Extent {
+  if ("release" in tx && "unsafe" in tx) return "connection";
+  return "query" in tx && !("rollback" in tx) ? "client" : "transaction";
 }

@@ -94,7 +94,6 @@ export const lifeCases: readonly Case[] = [
     async run(t) {
       const { session } = t;
       const before = resources();
-      // Connected first, so that what the application's own clients hold does not count.
       const peers = [await t.connect(), await t.connect(), await t.connect()];
       for (const peer of peers) {
         const { outbox } = peer;
@@ -107,6 +106,8 @@ export const lifeCases: readonly Case[] = [
       }
       for (const { outbox } of peers)
         await promptly(session, "close with an open subscription", () => outbox.close());
+      // What the application's own clients hold does not count.
+      for (const peer of peers) await peer.session.close();
       await eventually(
         session,
         `timers and watchers must be gone after close, were ${describe(before)}`,

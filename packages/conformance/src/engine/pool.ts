@@ -58,11 +58,13 @@ export class ContenderPool {
   /** `count` contenders, connected to a space. */
   async acquire(count: number, locator: Json, mutant: string | null): Promise<readonly Contender[]> {
     const contenders = Array.from({ length: count }, () => this.#idle.pop() ?? this.#start());
-    await Promise.all(
-      contenders.map((contender) =>
-        contender.send({ kind: "connect", harness: this.#harness, locator, mutant }),
-      ),
-    );
+    try {
+      const message = { kind: "connect", harness: this.#harness, locator, mutant } as const;
+      await Promise.all(contenders.map((contender) => contender.send(message)));
+    } catch (error) {
+      await this.discard(contenders);
+      throw error;
+    }
     return contenders;
   }
 
