@@ -93,6 +93,7 @@ export const lifeCases: readonly Case[] = [
     intent: "after close nothing of the store keeps the process alive: no timer, no watcher",
     async run(t) {
       const { session } = t;
+      await session.probe.now(); // the observer's own connection is there from here on
       const before = resources();
       const peers = [await t.connect(), await t.connect(), await t.connect()];
       for (const peer of peers) {
