@@ -12,7 +12,7 @@ export interface DriverMutant extends Mutant {
   wrap(driver: AnyDriver, client: postgresClient.Sql, schema: string): AnyDriver;
 }
 
-const TOKEN = "claim_token = ($4::text::bytea[])[place] and ";
+const TOKEN = "claim_token = (select $4::text::bytea[])[place] and ";
 const EXPIRY = "\n    and claim_expires_at > clock_timestamp()";
 const TENANT = " and ($1::text is null or tenant_id = $1::text)";
 
@@ -27,7 +27,7 @@ export const sqlMutants: readonly SqlMutant[] = [
     "FENCE-01",
     /attempt/,
     "ack",
-    "attempts = ($3::text::integer[])[place]",
+    "attempts = (select $3::text::integer[])[place]",
     "cardinality($3::text::integer[]) > 0",
   ),
   sqlMutant(
@@ -67,16 +67,16 @@ export const sqlMutants: readonly SqlMutant[] = [
     "CLAIM-08",
     /skipped|waited/,
     "claimTenant",
-    `order by available_at, event_row_id limit $1::text::integer for update skip locked`,
-    `order by available_at, event_row_id limit $1::text::integer for update`,
+    "order by tenant_id, available_at, event_row_id limit (select $1::text::integer) for update skip locked",
+    "order by tenant_id, available_at, event_row_id limit (select $1::text::integer) for update",
   ),
   sqlMutant(
     "sql-claim-without-lock",
     "CLAIM-03",
     /twice|two|once/,
     "claimAll",
-    `order by available_at, event_row_id limit $1::text::integer for update skip locked`,
-    `order by available_at, event_row_id limit $1::text::integer`,
+    "order by available_at, event_row_id limit (select $1::text::integer) for update skip locked",
+    "order by available_at, event_row_id limit (select $1::text::integer)",
   ),
   sqlMutant(
     "sql-enqueue-without-guard",

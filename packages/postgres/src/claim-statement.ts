@@ -7,6 +7,7 @@ import {
   EVERYTHING,
   filtered,
   first,
+  MANY,
   micros,
   milliseconds,
   ofOneTenant,
@@ -33,10 +34,10 @@ export type ScopeName = "all" | "stream" | "tenant" | "tenantStream";
 
 /** CLAIM-05: equal or past is due. */
 export const duePending = ({ where }: Scope): string =>
-  `${DELIVERIES} where state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${where}`;
+  `${DELIVERIES} ${MANY} where state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${where}`;
 /** LEASE-01: a live lease (expiry > now) excludes every other claimer. */
 const dueClaimed = ({ where }: Scope): string =>
-  `${DELIVERIES} where state = 'claimed' and claim_expires_at <= statement_timestamp() and ${CLAIMABLE} ${where}`;
+  `${DELIVERIES} ${MANY} where state = 'claimed' and claim_expires_at <= statement_timestamp() and ${CLAIMABLE} ${where}`;
 
 const LIMIT = "$1::text::integer";
 /** The place of a row that was picked: the arrays of `arranged` are in the order of row ids. */

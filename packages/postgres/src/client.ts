@@ -94,7 +94,8 @@ export function answersOf(
   }
   if (hasMethod(client, "query")) {
     return async (text, parameters) => {
-      const { rows } = await (client as PostgresExecutor).query(text, parameters as string[]);
+      const executor = client as PostgresExecutor;
+      const { rows } = await inTurn(executor, () => executor.query(text, parameters as string[]));
       return rows.map((row) => String(Object.values(row)[0]));
     };
   }
@@ -107,6 +108,19 @@ export function answersOf(
       path: "tx",
     },
   );
+}
+
+/** What each client was given last. */
+const turns = new WeakMap<PostgresExecutor, Promise<unknown>>();
+
+/** One query at a time: node-postgres 8 warns of one that comes while another runs, its version 9 will refuse it. */
+function inTurn<T>(client: PostgresExecutor, send: () => Promise<T>): Promise<T> {
+  const sent = (turns.get(client) ?? Promise.resolve()).then(send);
+  turns.set(
+    client,
+    sent.catch(() => {}),
+  );
+  return sent;
 }
 
 /** Drizzle keeps its client in `session.client`; it is recognised by the symbol it registers, without importing it. */

@@ -44,6 +44,7 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   "28P01": { code: "PERMISSION_DENIED", text: "the server refuses the password" },
   "3D000": { code: "STORE_UNAVAILABLE", text: "the database does not exist" },
   "25P02": { code: "TX_CLOSED", text: "the transaction was aborted by an earlier error" },
+  "2200H": { code: "COUNTER_OVERFLOW", text: "the row ids are used up" },
   "23503": { code: "INTEGRITY", text: "a foreign key was violated" },
   CONNECTION_CLOSED: LOST,
   CONNECTION_DESTROYED: LOST,

@@ -89,7 +89,7 @@ export async function readMarker(answer: Answer, schema: string): Promise<Marker
 
 /** Applies what is missing, under one lock, so that N at once apply it once (SCHEMA-03). */
 export async function applyMigrations(client: PostgresJs, schema: string): Promise<MigrateReport> {
-  const begin = `begin; set local lock_timeout = '${LOCK_TIMEOUT}'`;
+  const begin = `begin; set local client_min_messages = warning; set local lock_timeout = '${LOCK_TIMEOUT}'`;
   return safeTransaction(client, begin, async ({ sql }) => {
     const run = runOf(sql);
     const answer: Answer = async (text) => (await run(text, []))[0]?.[0];

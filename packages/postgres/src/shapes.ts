@@ -31,11 +31,24 @@ export const matches = (column: string, parameter: string): string =>
 /** The scope of a scan; the column leads its ORDER BY. */
 export const within = (column: string, value: string): string => `${column} = any (array[${value}])`;
 /**
- * The first rows of an ordered query. A limit that cannot be seen is estimated at a tenth, and one inside another at a
- * hundredth: then the index in that order is cheaper than a sort, whatever the statistics say and however many are asked.
+ * Multiplies what the planner expects of a scan by 1000, and nothing else. Where it expects one row, because none were in
+ * that state when it last looked, any index looks as good as the one in the right order.
  */
-export const first = (ordered: string, limit: string, locking = ""): string =>
-  `select * from (${ordered} limit ${once(limit)}${locking}) as nearest limit ${once(limit)}`;
+export const MANY = "cross join generate_series(1, (select 1)) as many";
+const LIMITS = 6;
+/**
+ * The first rows of an ordered query over a table and {@link MANY}. A limit that cannot be seen is expected to take a
+ * tenth of what is below it, one around it a tenth of that: reading the index in that order is then cheaper by far than
+ * sorting, whatever the statistics say and however many are asked for.
+ */
+export const first = (ordered: string, limit: string, locking = ""): string => {
+  const limited = `limit ${once(limit)}`;
+  const innermost = `${ordered} ${limited}${locking}`;
+  return Array.from({ length: LIMITS - 1 }).reduce<string>(
+    (inner) => `select * from (${inner}) as nearest ${limited}`,
+    innermost,
+  );
+};
 
 export interface Scope {
   readonly where: string;

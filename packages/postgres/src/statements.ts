@@ -19,8 +19,8 @@ import {
   EVENT,
   EVENTS,
   first,
-  hex,
   holds,
+  MANY,
   matches,
   micros,
   milliseconds,
@@ -96,7 +96,7 @@ const FILTER = `${matches("d.stream", "$2")} and ${matches("d.last_failure_code"
 const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
   select q.event_row_id, q.quarantined_at from tenants t cross join lateral (
     ${first(
-      `select d.event_row_id, d.quarantined_at from ${DELIVERIES} d
+      `select d.event_row_id, d.quarantined_at from ${DELIVERIES} d ${MANY}
     where d.state = 'quarantined' and ${within("d.tenant_id", "t.tenant_id")} and d.${CLAIMABLE} and ${FILTER}
     order by d.tenant_id, d.quarantined_at, d.event_row_id`,
       "$4::text::integer",
@@ -110,7 +110,8 @@ const prune = (
 ): string => `with recursive ${TENANTS(state)}, old as materialized (
   select o.event_row_id from tenants t cross join lateral (
     ${first(
-      `select d.event_row_id from ${DELIVERIES} d where d.state = '${state}' and ${within("d.tenant_id", "t.tenant_id")}
+      `select d.event_row_id from ${DELIVERIES} d ${MANY}
+    where d.state = '${state}' and ${within("d.tenant_id", "t.tenant_id")}
       and d.${state}_at <= statement_timestamp() - ${milliseconds("$2")}
     order by d.tenant_id, d.${state}_at, d.event_row_id`,
       "$3::text::integer",
@@ -142,7 +143,7 @@ const position = (column: string): string => `(d.${column}, d.event_row_id)
 const list = (state: keyof typeof LISTED): string => {
   const at = LISTED[state];
   const newest = first(
-    `select * from ${DELIVERIES} d
+    `select d.* from ${DELIVERIES} d ${MANY}
     where d.state = '${state}' and ${within("d.tenant_id", "t.tenant_id")} and ${FILTER} and ${position(at)}
     order by d.tenant_id desc, d.${at} desc, d.event_row_id desc`,
     "$6::text::integer",
@@ -159,7 +160,7 @@ order by d.${at} desc, d.event_row_id desc`;
 /** $1 tenant, $2 stream, $3 after, $4 up to, $5 limit (PAGE-01, PAGE-02). */
 const page = (scope: Scope): string => `select ${EVENT}, ${DELIVERY}
 from (${first(
-  `select * from ${EVENTS}
+  `select e.* from ${EVENTS} e ${MANY}
   where row_id > $3::text::bigint and row_id <= $4::text::bigint ${scope.where} and ${matches("stream", "$2")}
   order by ${scope.leads}row_id`,
   "$5::text::integer",
@@ -168,7 +169,7 @@ order by e.row_id`;
 
 /** Counts stop one row past the cap: $1 cap, $2 tenant. */
 const capped = (where: string, order: string): string => `(select count(*)::text from (
-  ${first(`select 1 from ${DELIVERIES} where ${where} order by ${order}`, "$1::text::bigint")}) as counted)`;
+  ${first(`select 1 from ${DELIVERIES} ${MANY} where ${where} order by ${order}`, "$1::text::bigint")}) as counted)`;
 const stats = ({ where, leads }: Scope): string => `select
   ${capped(`state = 'pending' and available_at <= statement_timestamp() and ${CLAIMABLE} ${where}`, `${leads}available_at`)},
   ${capped(`state = 'pending' and available_at > statement_timestamp() and ${CLAIMABLE} ${where}`, `${leads}available_at`)},
@@ -184,8 +185,8 @@ const stats = ({ where, leads }: Scope): string => `select
     )}`,
     "tenant_id",
   )},
-  (select floor(extract(epoch from statement_timestamp() - available_at) * 1000)::bigint::text
-    from ${duePending({ where, leads })} order by ${leads}available_at limit 1)`;
+  (select floor(extract(epoch from statement_timestamp() - available_at) * 1000)::bigint::text from (
+    ${first(`select available_at from ${duePending({ where, leads })} order by ${leads}available_at`, "1")}) as oldest)`;
 
 /** TX-05: see `guard.ts`. What writes in the caller's transaction checks it by itself. */
 const guarded = (parameter: string): string =>
@@ -210,9 +211,10 @@ const TEXTS: StatementTexts = {
   returning row_id, stream, identity_digest
 ), delivered as (
   insert into ${DELIVERIES} (event_row_id, tenant_id, stream, state, available_at, attempts, forgiven)
-  select n.row_id, $2::text, n.stream, 'pending',
-    clock_timestamp() + (select min(delay) from input) * interval '1 millisecond', 0, 0
-  from inserted n
+  select n.row_id, $2::text, n.stream, 'pending', clock_timestamp() + f.delay * interval '1 millisecond', 0, 0
+  from inserted n join (
+    select distinct on (identity_digest) identity_digest, delay from input order by identity_digest, place
+  ) as f using (identity_digest)
 )
 select json_build_object('guarded', ${guarded("$1")}, 'inserted', (
   select coalesce(json_object_agg(encode(identity_digest, 'hex'), row_id::text), '{}'::json) from inserted))::text as answer`,
