@@ -1,5 +1,5 @@
 /** The application: orders, the warehouse's shipments, and the store of its events, on either database. */
-import type { Handle } from "@dovecote/core";
+import type { Handle, NewEvent } from "@dovecote/core";
 
 export interface Order {
   readonly id: number;
@@ -33,7 +33,7 @@ export async function openShop(place: string): Promise<Shop> {
   return (await import("./postgres-shop.ts")).openPostgresShop(place);
 }
 
-export function placed(order: Order) {
+export function placed(order: Order): NewEvent {
   return {
     stream: "shipping",
     source: "/shop",

@@ -3,6 +3,8 @@ import type { Capabilities, Dovecote, DovecoteOptions } from "@dovecote/core";
 import type { Json, Session } from "./define-harness.ts";
 import type { ActorName } from "./engine/actors.ts";
 import type { RacePlan, RaceReport } from "./engine/race.ts";
+import type { ScriptInput, ScriptName } from "./engine/scripts.ts";
+import type { Victim } from "./engine/victim.ts";
 
 /** 1: one session. 2: several sessions and processes. 3: crashes and faults. */
 export type Level = 1 | 2 | 3;
@@ -37,4 +39,6 @@ export interface CaseContext extends Peer {
   reopen(options: DovecoteOptions): Outbox;
   /** Real processes that do one thing at the same moment, round after round. */
   race<Name extends ActorName>(plan: RacePlan<Name>): Promise<RaceReport>;
+  /** A process that follows a script, to be killed or frozen on its way. Killed after the case at the latest. */
+  victim<Name extends ScriptName>(script: Name, input: ScriptInput<Name>): Victim<Name>;
 }

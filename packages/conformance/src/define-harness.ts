@@ -49,6 +49,8 @@ export interface Mutant {
 
 export interface Session {
   readonly driver: AnyDriver;
+  /** What an application may hand to `enqueue` by mistake: its client, without a transaction. */
+  readonly root: unknown;
   /**
    * The application's own transaction, in the way of its client: commits when `fn` returns, rolls back when it throws.
    * Without `asyncTransactions`, `fn` has to be synchronous.
@@ -141,6 +143,8 @@ export interface Faults {
   corruptData(rowId: number): Promise<void>;
   /** Holds the lock of a delivery row, or of the database where there is no smaller one, until released. */
   holdLock(rowId: number): Promise<{ release(): Promise<void> }>;
+  /** With the capability `serverSide`: severs every connection of this session's driver and application, by the server. */
+  severConnections(): Promise<void>;
   /** With the capability `durable`: writes the marker of the schema. */
   writeSchemaMarker(marker: { readonly version: number; readonly requires: number }): Promise<void>;
   /**

@@ -6,6 +6,7 @@ import { connectSession } from "./connect.ts";
 import type { Harness } from "./define-harness.ts";
 import { ContenderPool } from "./engine/pool.ts";
 import { race } from "./engine/race.ts";
+import { Victim } from "./engine/victim.ts";
 import { loadHarness } from "./load-harness.ts";
 
 /** The part of a test runner that the suite needs: vitest's, `node:test`'s, or another's. */
@@ -75,6 +76,12 @@ export async function runCase(
       connect,
       reopen: (options) => createDovecote(first.session.driver, options),
       race: (plan) => race(pool, { locator: space.locator, mutant: mutant ?? null }, plan),
+      victim(script, input) {
+        const { locator } = space;
+        const victim = new Victim({ harness: pool.harness, locator, mutant: mutant ?? null, script, input });
+        closing.push(() => victim.kill());
+        return victim;
+      },
     };
     await run(context);
   } finally {

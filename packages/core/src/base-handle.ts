@@ -175,7 +175,7 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
         const { driver } = handle;
         if (!driver.capabilities.tail)
           throw new DovecoteError("UNSUPPORTED", `${driver.name} offers no tail`);
-        return tail(driver, plan);
+        return tail(driver, plan, handle.#store.closed.signal);
       },
     };
   }

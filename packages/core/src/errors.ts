@@ -36,7 +36,10 @@ export type ErrorCode =
   | "UNSUPPORTED"
   | "DRIVER_FAILURE";
 
-/** The codes after which the same call may succeed if it is simply made again (ERR-02). */
+/**
+ * The codes after which the same call may succeed if it is made again (ERR-02); in a transaction of the caller's, the
+ * whole transaction.
+ */
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set(["STORE_BUSY", "SERIALIZATION_FAILURE", "CONNECTION_LOST"]);
 
 /** What an error may say beyond its code and message. */

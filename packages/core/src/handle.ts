@@ -268,7 +268,7 @@ export interface TenantHandle<Tx, Sync extends boolean> extends Handle {
    * Writes an event in the caller's open transaction: it commits or vanishes with it (TX-01, TX-02).
    *
    * @throws `INVALID_EVENT`, `EVENT_TOO_LARGE`, `TX_REQUIRED` without an open transaction, `TX_CLOSED` after it,
-   * `TX_FOREIGN` on another database, `IDENTITY_CONFLICT` if `(source, id)` is stored with other content (ID-03).
+   * `TX_FOREIGN` on another database, where the driver can tell (SQLite), `IDENTITY_CONFLICT` if `(source, id)` is stored with other content (ID-03).
    * @example
    * db.transaction(() => {
    *   insertOrder.run(order);

@@ -52,6 +52,8 @@ export interface Store<Tx, Sync extends boolean, Own extends Tx = Tx> {
   readonly redact: Redact | undefined;
   readonly randomBytes: RandomBytes;
   closing: Promise<void> | undefined;
+  /** Aborts when the store is closed: whoever waits is told. */
+  readonly closed: AbortController;
 }
 
 export function closed(): DovecoteError {

@@ -27,6 +27,7 @@ export function createDovecote<Tx, Sync extends boolean, Own extends Tx = Tx>(
     redact,
     randomBytes: randomBytes ?? systemRandomBytes,
     closing: undefined,
+    closed: new AbortController(),
   };
   return new RootHandle(store);
 }
@@ -124,8 +125,13 @@ class RootHandle<Tx, Sync extends boolean, Own extends Tx>
   }
 
   async close(): Promise<void> {
-    this.#store.closing ??= this.#store.driver.close();
-    return this.#store.closing;
+    const store = this.#store;
+    store.closing ??= store.driver.close().catch((error: unknown) => {
+      store.closing = undefined; // it can be tried again
+      throw error;
+    });
+    store.closed.abort();
+    return store.closing;
   }
 
   [Symbol.asyncDispose](): Promise<void> {

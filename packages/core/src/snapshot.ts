@@ -93,12 +93,14 @@ export function toTailPlan(given: unknown, tenant: string | null): TailPlan {
 export async function* tail<Tx, Sync extends boolean>(
   driver: Driver<Tx, Sync>,
   { base, after, pollMs, signal }: TailPlan,
+  closed: AbortSignal,
 ): AsyncGenerator<Entry, void, undefined> {
   const bell = new Bell();
   const { notify } = driver.capabilities;
   const unsubscribe = notify ? await driver.subscribe(() => bell.ring()) : async () => {};
   const stop = () => bell.ring();
   signal?.addEventListener("abort", stop);
+  closed.addEventListener("abort", stop);
   try {
     let cursor = after;
     while (!signal?.aborted) {
@@ -106,10 +108,12 @@ export async function* tail<Tx, Sync extends boolean>(
         (from) => (signal?.aborted ? Promise.resolve([]) : driver.tail({ ...base, after: from })),
         cursor,
       );
-      if (!signal?.aborted) await bell.wait(pollMs);
+      if (!signal?.aborted && !closed.aborted) await bell.wait(pollMs);
+      if (closed.aborted) throw new DovecoteError("CLOSED", "tail: the store was closed");
     }
   } finally {
     signal?.removeEventListener("abort", stop);
+    closed.removeEventListener("abort", stop);
     await unsubscribe();
   }
 }

@@ -29,7 +29,7 @@ const COLUMNS: Readonly<Record<Column, readonly [string, (parameter: string) => 
   quarantineReason: ["quarantine_reason", text],
 };
 
-export function faultsOf(sql: postgresClient.Sql, schema: string): Faults {
+export function faultsOf(sql: postgresClient.Sql, schema: string, application: string): Faults {
   const quoted = quoteIdentifier(schema);
   const deliveries = `${quoted}.dovecote_deliveries`;
   const run = async (statement: string, parameters: readonly (string | null)[] = []): Promise<void> => {
@@ -81,6 +81,9 @@ export function faultsOf(sql: postgresClient.Sql, schema: string): Faults {
           holder.release();
         },
       };
+    },
+    async severConnections() {
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${application}`;
     },
     writeSchemaMarker: ({ version, requires }) =>
       run(`update ${quoted}.dovecote_schema set version = $1::text::integer, requires = $2::text::integer`, [

@@ -50,7 +50,14 @@ const harness: Harness = defineHarness({
 export default harness;
 
 function connect(schema: string, mutant: string | undefined): Session {
-  const client = postgresClient(serverUrl(), { max: 4, onnotice: () => {} });
+  const application = `session-${randomUUID()}`;
+  const client = postgresClient(serverUrl(), {
+    max: 4,
+    // A connection that dies while postgres.js fetches types ends the process by an unhandled rejection of its own.
+    fetch_types: false,
+    onnotice: () => {},
+    connection: { application_name: application },
+  });
   // Reads, and faults: never a connection of the driver.
   const other = postgresClient(serverUrl(), { max: 6, onnotice: () => {} });
   const original = statementsOf(quoteIdentifier(schema));
@@ -60,20 +67,20 @@ function connect(schema: string, mutant: string | undefined): Session {
   const wrap = driverMutants.find(({ name }) => name === mutant)?.wrap;
   return {
     driver: wrap === undefined ? driver : wrap(driver, client, schema),
+    root: client,
     transaction: <T>(fn: (tx: AppTransaction) => T) =>
       client.begin((tx) => fn(appTransaction(tx, schema))) as Promise<Awaited<T>>,
     begin: () => begin(client, schema),
     probe: probeOf(other, schema),
-    faults: faultsOf(other, schema),
+    faults: faultsOf(other, schema, application),
     async close() {
-      await Promise.all([client.end(), other.end()]);
+      // With a query lost in flight, postgres.js waits for its reply for ever.
+      await Promise.all([client.end({ timeout: 1 }), other.end()]);
     },
   };
 }
 
-type Connection = postgresClient.TransactionSql | postgresClient.ReservedSql;
-
-function appTransaction(sql: Connection, schema: string): AppTransaction {
+function appTransaction(sql: postgresClient.TransactionSql, schema: string): AppTransaction {
   return {
     handle: sql,
     async writeBusinessRow(id) {
@@ -82,17 +89,29 @@ function appTransaction(sql: Connection, schema: string): AppTransaction {
   };
 }
 
+/** Open until it is ended by hand; a rollback is an error that only this function knows. */
 async function begin(client: postgresClient.Sql, schema: string): Promise<OpenTransaction> {
-  const sql = await client.reserve();
-  await sql`begin`;
-  const end = async (statement: "commit" | "rollback"): Promise<void> => {
-    await sql.unsafe(statement);
-    sql.release();
-  };
+  const opened = Promise.withResolvers<postgresClient.TransactionSql>();
+  const ending = Promise.withResolvers<void>();
+  const undone = new Error("rolled back by hand");
+  const transaction = client.begin(async (sql) => {
+    opened.resolve(sql);
+    await ending.promise;
+  });
+  transaction.catch(opened.reject);
+  const sql = await opened.promise;
   return {
     ...appTransaction(sql, schema),
-    commit: () => end("commit"),
-    rollback: () => end("rollback"),
+    async commit() {
+      ending.resolve();
+      await transaction;
+    },
+    async rollback() {
+      ending.reject(undone);
+      await transaction.catch((error: unknown) => {
+        if (error !== undone) throw error;
+      });
+    },
     async savepoint() {
       await sql`savepoint application`;
       return {

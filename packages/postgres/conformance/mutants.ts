@@ -13,15 +13,16 @@ export interface DriverMutant extends Mutant {
 }
 
 const TOKEN = "claim_token = (select $4::text::bytea[])[place] and ";
-const EXPIRY = "\n    and claim_expires_at > clock_timestamp()";
-const TENANT = " and ($1::text is null or tenant_id = $1::text)";
+const EXPIRY = "then claim_expires_at > clock_timestamp() end";
+const NO_EXPIRY = "then true end";
+const TENANT = "and ($1::text is null or tenant_id = $1::text)";
 
 export const sqlMutants: readonly SqlMutant[] = [
   sqlMutant("sql-ack-without-token", "FENCE-01", /stale/, "ack", TOKEN, ""),
   sqlMutant("sql-settle-without-token", "FENCE-02", /stale/, "settle", TOKEN, ""),
   sqlMutant("sql-renew-without-token", "LEASE-04", /renew/, "renew", TOKEN, ""),
-  sqlMutant("sql-ack-without-expiry", "FENCE-05", /expired/, "ack", EXPIRY, ""),
-  sqlMutant("sql-renew-without-expiry", "LEASE-06", /expired/, "renew", EXPIRY, ""),
+  sqlMutant("sql-ack-without-expiry", "FENCE-05", /expired/, "ack", EXPIRY, NO_EXPIRY),
+  sqlMutant("sql-renew-without-expiry", "LEASE-06", /expired/, "renew", EXPIRY, NO_EXPIRY),
   sqlMutant(
     "sql-ack-without-attempt",
     "FENCE-01",
@@ -35,8 +36,8 @@ export const sqlMutants: readonly SqlMutant[] = [
     "TENANT-01",
     /tenant/,
     "ack",
-    `${EXPIRY}${TENANT}`,
-    `${EXPIRY} and ($1::text is null or true)`,
+    `${EXPIRY}\n    ${TENANT}`,
+    `${EXPIRY}\n    and ($1::text is null or true)`,
   ),
   sqlMutant(
     "sql-redrive-keeps-budget",
@@ -77,14 +78,6 @@ export const sqlMutants: readonly SqlMutant[] = [
     "claimAll",
     "order by available_at, event_row_id limit (select $1::text::integer) for update skip locked",
     "order by available_at, event_row_id limit (select $1::text::integer)",
-  ),
-  sqlMutant(
-    "sql-enqueue-without-guard",
-    "TX-05",
-    /nothing|written|unchanged|byte-identical/,
-    "enqueue",
-    "  where current_setting('dovecote.transaction', true) = $1::text\n",
-    "",
   ),
 ];
 

@@ -8,10 +8,15 @@ export type Catalogue = Readonly<
 
 const TABLES = "'dovecote_events', 'dovecote_deliveries', 'dovecote_schema'";
 
-/** $1 the schema, unquoted. Definitions are what Postgres prints of them, without the name of the schema. */
+/**
+ * $1 the schema, unquoted. Definitions are what Postgres prints of them, without the name of the schema, and without the
+ * quotes that a session may ask for: the setting lasts as long as this statement.
+ */
 const OBJECTS = `
-with tables as (
-  select c.oid, c.relname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+with unquoted as materialized (
+  select pg_catalog.set_config('quote_all_identifiers', 'off', true)
+), tables as materialized (
+  select c.oid, c.relname from unquoted cross join pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where n.nspname = $1::text and c.relname in (${TABLES}) and c.relkind in ('r', 'p')
 )
 select 'table', relname::text, 'table' from tables

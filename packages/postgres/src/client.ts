@@ -16,11 +16,14 @@ interface QueryOptions {
 
 /** The root of a postgres.js client: the pool. */
 export interface PostgresJs {
+  readonly typed?: (value: never, type: number) => unknown;
   unsafe(text: string, parameters?: never[], options?: QueryOptions): PostgresJsQuery;
   reserve(): Promise<PostgresJsReserved>;
   end(options?: { timeout?: number }): Promise<void>;
-  readonly options: { readonly max: number; readonly prepare: boolean };
 }
+
+/** What can send a statement: a client, or the connection of a transaction. */
+export type PostgresJsConnection = Pick<PostgresJs, "unsafe" | "typed">;
 
 /** A connection of one's own, of `sql.reserve()`. */
 export interface PostgresJsReserved {
@@ -69,45 +72,89 @@ export type Row = readonly (string | null)[];
 /** Runs one statement and answers its rows as texts. */
 export type Run = (text: string, parameters: readonly (string | null)[]) => Promise<readonly Row[]>;
 
-/** How to run a statement on a connection of postgres.js: its parsers and transforms have no part in `raw`. */
-export function runOf(client: Pick<PostgresJs, "unsafe">): Run {
+/**
+ * How to run a statement on a connection of postgres.js. Parsers, and transforms of columns and values, have no part in
+ * `raw`; a transform of rows has, and may have made an object of it.
+ */
+export function runOf(client: PostgresJsConnection): Run {
   return async (text, parameters) => {
-    const rows = await client.unsafe(text, parameters as never[], { prepare: true }).raw();
-    return rows.map((row) => row.map((value) => (value === null ? null : decoder.decode(value))));
+    const typed = parameters.map((value) => given(client, value));
+    const rows = await client.unsafe(text, typed as never[], { prepare: true }).raw();
+    return rows.map((row) =>
+      (Array.isArray(row) ? row : Object.values(row)).map((value: Uint8Array | null) =>
+        value === null ? null : decoder.decode(value),
+      ),
+    );
   };
 }
 
+/** The type `unknown`: the statement's casts decide, and no serializer that the application made for text is called. */
+const UNKNOWN = 705;
+
 const decoder = new TextDecoder();
 
+/** Runs a statement with one text column, and answers that column. */
+export type Answers = (text: string, parameters: readonly (string | null)[]) => Promise<readonly string[]>;
+
+/** A connection of the caller's that has a transaction open, as far as anybody can tell. */
+export interface CallersConnection {
+  readonly answers: Answers;
+  /** Makes the setting of a guard; answers false if the handle has lost its connection. */
+  arm(value: string): Promise<boolean>;
+}
+
+/** Handles that share a transaction share the setting: each adds its own value. */
+const ARM = `select set_config('dovecote.transaction',
+  concat_ws(' ', nullif(current_setting('dovecote.transaction', true), ''), $1::text), true) as answer`;
+
 /**
- * How to run a statement with one text column in a caller's transaction.
+ * How to run statements on a caller's handle.
  *
  * @throws `INVALID_ARGUMENT` if the handle is none.
  */
-export function answersOf(
-  handle: unknown,
-): (text: string, parameters: readonly (string | null)[]) => Promise<readonly string[]> {
+export function callersConnection(handle: unknown): CallersConnection {
   const client = isDrizzle(handle) ? handle.session?.client : handle;
   if (hasMethod(client, "unsafe")) {
-    const run = runOf(client as Pick<PostgresJs, "unsafe">);
-    return async (text, parameters) => (await run(text, parameters)).map(([answer]) => String(answer));
+    const connection = client as PostgresJsConnection;
+    const run = runOf(connection);
+    return {
+      answers: async (text, parameters) => (await run(text, parameters)).map(([answer]) => String(answer)),
+      arm: (value) => armAlive(connection, value),
+    };
   }
   if (hasMethod(client, "query")) {
-    return async (text, parameters) => {
-      const executor = client as PostgresExecutor;
+    const executor = client as PostgresExecutor;
+    const answers: Answers = async (text, parameters) => {
       const { rows } = await inTurn(executor, () => executor.query(text, parameters as string[]));
       return rows.map((row) => String(Object.values(row)[0]));
     };
+    return { answers, arm: async (value) => (await answers(ARM, [value])).length === 1 };
   }
   const message =
     "the transaction handle must be one of postgres.js, drizzle, or node-postgres, or have a query method";
-  throw new DovecoteError(
-    "INVALID_ARGUMENT",
-    `${message}, got ${handle === null ? "null" : `a ${typeof handle}`}`,
-    {
-      path: "tx",
-    },
+  const received = handle === null ? "null" : `a ${typeof handle}`;
+  throw new DovecoteError("INVALID_ARGUMENT", `${message}, got ${received}`, { path: "tx" });
+}
+
+/**
+ * postgres.js sends what is written on a handle that has lost its connection, or whose transaction has ended, on
+ * whatever that connection does by now. What tells such a handle: a query behind one that has to be described first
+ * waits in the handle's own queue, and only whoever holds the connection has that queue served.
+ */
+async function armAlive(connection: PostgresJsConnection, value: string): Promise<boolean> {
+  const arming = connection.unsafe(ARM, [given(connection, value)] as never[], { prepare: false }).raw();
+  const witness = connection.unsafe("select 1", [], { simple: true });
+  const sent = arming.then(() => (witness as { readonly state?: unknown }).state !== null);
+  // Sends it; on a lost handle it never settles, and is forgotten.
+  witness.then(
+    () => {},
+    () => {},
   );
+  return sent;
+}
+
+function given(connection: Pick<PostgresJs, "typed">, value: string | null): unknown {
+  return connection.typed?.(value as never, UNKNOWN) ?? value;
 }
 
 /** What each client was given last. */

@@ -25,18 +25,25 @@ import {
 } from "@dovecote/core";
 import { capabilities } from "./capabilities.ts";
 import { checkSchema } from "./check-schema.ts";
-import { type PostgresHandle, type PostgresJs, type PostgresTransaction, type Run, runOf } from "./client.ts";
+import {
+  type Answers,
+  type PostgresHandle,
+  type PostgresJs,
+  type PostgresTransaction,
+  type Run,
+  runOf,
+} from "./client.ts";
 import { enqueue } from "./enqueue.ts";
-import { isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
-import { type Answers, Guard } from "./guard.ts";
+import { afterWrite, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
+import { Guard } from "./guard.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
 import { safeTransaction } from "./safe-transaction.ts";
-import { applyMigrations, assertUsable, quoteIdentifier, readMarker } from "./schema.ts";
+import { applyMigrations, assertUsable, MIGRATION_LOCK_MS, quoteIdentifier, readMarker } from "./schema.ts";
 import { claim, renew, settle } from "./settle.ts";
 import { openSnapshot } from "./snapshot.ts";
 import { type StatementTexts, statementsOf } from "./statements.ts";
-import { joined, OwnTransaction } from "./transaction.ts";
+import { joined, OwnTransaction, type Via } from "./transaction.ts";
 
 export interface PostgresDriverOptions<Client extends PostgresJs> {
   readonly client: Client;
@@ -45,6 +52,8 @@ export interface PostgresDriverOptions<Client extends PostgresJs> {
   readonly schema: string;
   /** Replaced by the mutants of the conformance suite. */
   readonly texts?: StatementTexts;
+  /** How long `migrate` waits for a lock. */
+  readonly migrationLockMs?: number;
 }
 
 /** How long a client of ours may finish what it does when it is closed. */
@@ -66,23 +75,28 @@ export class PostgresDriver<Client extends PostgresJs>
   readonly #schema: string;
   readonly #quotedSchema: string;
   readonly #texts: StatementTexts;
+  readonly #migrationLockMs: number;
   readonly #run: Run;
   /** Guards by handle: a handle is as long-lived as its transaction. */
   readonly #guards = new WeakMap<object, Guard>();
   readonly #snapshots = new Set<DriverSnapshot>();
   #schemaChecked = false;
+  #closed = false;
 
-  constructor({ client, ownsClient, schema, texts }: PostgresDriverOptions<Client>) {
+  constructor({ client, ownsClient, schema, texts, migrationLockMs }: PostgresDriverOptions<Client>) {
     this.#client = client;
     this.#ownsClient = ownsClient;
     this.#schema = schema;
     this.#quotedSchema = quoteIdentifier(schema);
     this.#texts = texts ?? statementsOf(this.#quotedSchema);
-    this.#run = runOf(client);
+    this.#migrationLockMs = migrationLockMs ?? MIGRATION_LOCK_MS;
+    this.#run = repeated(runOf(client));
   }
 
   migrate(): Promise<MigrateReport> {
-    return this.#typed("migrate", () => applyMigrations(this.#client, this.#quotedSchema));
+    return this.#typed("migrate", () =>
+      applyMigrations(this.#client, this.#quotedSchema, this.#migrationLockMs),
+    );
   }
 
   checkSchema(): Promise<SchemaReport> {
@@ -90,7 +104,7 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   async transaction<T>(fn: (tx: PostgresTransaction<Client>) => T): Promise<Awaited<T>> {
-    const guard = Guard.ofBegin();
+    const guard = new Guard({ fromBegin: true });
     // The guard is armed with BEGIN, in one round trip.
     const begin = `begin; ${guard.arming}`;
     return safeTransaction(this.#client, begin, async (connection) => {
@@ -108,9 +122,7 @@ export class PostgresDriver<Client extends PostgresJs>
     tenant: string,
     rows: readonly EnqueueRow[],
   ): Promise<readonly EnqueueOutcome[]> {
-    return this.#joining(tx, "enqueue", (answers, guard) =>
-      enqueue(answers, this.#texts, guard, tenant, rows),
-    );
+    return this.#joining(tx, "enqueue", (via) => enqueue(via, this.#texts, tenant, rows));
   }
 
   claim(request: ClaimRequest): Promise<readonly ClaimedRow[]> {
@@ -126,23 +138,19 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   redrive(tenant: string | null, rowId: number): Promise<RedriveOutcome> {
-    return this.#statement("redrive", () => redrive(this.#rootAnswers, this.#texts, null, tenant, rowId));
+    return this.#statement("redrive", () => redrive(this.#autocommit, this.#texts, tenant, rowId));
   }
 
   redriveMany(filter: RedriveFilter): Promise<readonly number[]> {
-    return this.#statement("redrive", () => redriveMany(this.#rootAnswers, this.#texts, null, filter));
+    return this.#statement("redrive", () => redriveMany(this.#autocommit, this.#texts, filter));
   }
 
   redriveIn(tx: PostgresHandle, tenant: string | null, rowId: number): Promise<RedriveOutcome> {
-    return this.#joining(tx, "redriveIn", (answers, guard) =>
-      redrive(answers, this.#texts, guard, tenant, rowId),
-    );
+    return this.#joining(tx, "redriveIn", (via) => redrive(via, this.#texts, tenant, rowId));
   }
 
   redriveManyIn(tx: PostgresHandle, filter: RedriveFilter): Promise<readonly number[]> {
-    return this.#joining(tx, "redriveIn", (answers, guard) =>
-      redriveMany(answers, this.#texts, guard, filter),
-    );
+    return this.#joining(tx, "redriveIn", (via) => redriveMany(via, this.#texts, filter));
   }
 
   prune({ tenant, olderThanMs, quarantined, limit }: PruneRequest): Promise<number> {
@@ -153,7 +161,8 @@ export class PostgresDriver<Client extends PostgresJs>
       };
       const removed = await remove(this.#texts.pruneDelivered, limit);
       if (!quarantined || removed === limit) return removed;
-      return removed + (await remove(this.#texts.pruneQuarantined, limit - removed));
+      const rest = remove(this.#texts.pruneQuarantined, limit - removed);
+      return removed + (await rest.catch((error: unknown) => afterWrite(error, "prune")));
     });
   }
 
@@ -168,6 +177,10 @@ export class PostgresDriver<Client extends PostgresJs>
 
   async snapshot(): Promise<DriverSnapshot> {
     const snapshot = await this.#statement("snapshot", () => openSnapshot(this.#client, this.#texts));
+    if (this.#closed) {
+      await snapshot.close();
+      throw new DovecoteError("CLOSED", "snapshot: the store was closed");
+    }
     const close = async (): Promise<void> => {
       this.#snapshots.delete(tracked);
       await snapshot.close();
@@ -208,38 +221,31 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
     if (this.#ownsClient) await this.#client.end({ timeout: CLOSE_TIMEOUT_S });
   }
 
-  /** A lifecycle operation: the schema is known to be usable, and a conflict with others is asked again. */
-  async #statement<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  /** A lifecycle operation: the schema is known to be usable. */
+  #statement<T>(doing: string, work: () => Promise<T>): Promise<T> {
     return this.#typed(doing, async () => {
       await this.#assertSchema(this.#rootAnswers);
-      for (let attempt = 1; ; attempt++) {
-        try {
-          return await work();
-        } catch (error) {
-          if (isSchemaFault(error)) await this.#recheckSchema(this.#rootAnswers);
-          // Only where the session's default isolation is above READ COMMITTED.
-          if (!isTransient(error) || attempt === CONFLICT_ATTEMPTS) throw error;
-          await delay(Math.random() * 2 ** attempt);
-        }
+      try {
+        return await work();
+      } catch (error) {
+        if (isSchemaFault(error)) await this.#recheckSchema(this.#rootAnswers);
+        throw error;
       }
     });
   }
 
   /** A call in the caller's open transaction, behind its guard. */
-  #joining<T>(
-    tx: PostgresHandle,
-    doing: string,
-    work: (answers: Answers, guard: Guard) => Promise<T>,
-  ): Promise<T> {
+  #joining<T>(tx: PostgresHandle, doing: string, work: (via: Via) => Promise<T>): Promise<T> {
     return this.#typed(doing, async () => {
-      const { answers, guard } = joined(tx, this.#guards);
-      await this.#assertSchema(answers);
+      const via = joined(tx, this.#guards);
+      await this.#assertSchema(via.answers);
       try {
-        return await work(answers, guard);
+        return await work(via);
       } catch (error) {
         // The caller's transaction is aborted now, and their pool may have no other connection to spare.
         if (isSchemaFault(error)) {
@@ -262,6 +268,12 @@ export class PostgresDriver<Client extends PostgresJs>
   readonly #rootAnswers: Answers = async (text, parameters) =>
     (await this.#run(text, parameters)).map(([answer]) => String(answer));
 
+  readonly #autocommit: Via = {
+    answers: this.#rootAnswers,
+    guard: null,
+    run: (statement) => statement(),
+  };
+
   /** The marker is read at first use, and again after a failure that a changed schema would explain (SCHEMA-05). */
   async #assertSchema(answers: Answers): Promise<void> {
     if (this.#schemaChecked) return;
@@ -273,4 +285,21 @@ export class PostgresDriver<Client extends PostgresJs>
     this.#schemaChecked = false;
     await this.#assertSchema(answers);
   }
+}
+
+/**
+ * A statement in autocommit that conflicts with others did nothing, and is asked again. Only where the session's default
+ * isolation is above READ COMMITTED.
+ */
+function repeated(run: Run): Run {
+  return async (text, parameters) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await run(text, parameters);
+      } catch (error) {
+        if (!isTransient(error) || attempt === CONFLICT_ATTEMPTS) throw error;
+        await delay(Math.random() * 2 ** attempt);
+      }
+    }
+  };
 }

@@ -6,12 +6,13 @@ import {
   type EnqueueRow,
   type EventRecord,
 } from "@dovecote/core";
-import type { Answers, Guard } from "./guard.ts";
+import type { Answers } from "./client.ts";
+import type { Guarded } from "./guard.ts";
 import { identityDigest, safeRowId } from "./rows.ts";
 import type { StatementTexts } from "./statements.ts";
+import type { Via } from "./transaction.ts";
 
-interface Inserted {
-  readonly guarded: boolean | null;
+interface Inserted extends Guarded {
   /** Row ids by digest. */
   readonly inserted: Readonly<Record<string, string>>;
 }
@@ -28,9 +29,8 @@ const ATTEMPTS = 3;
 
 /** Rows come in identity order; every one is answered as if it were alone (ID-01 to ID-06). */
 export async function enqueue(
-  answers: Answers,
+  { answers, guard, run }: Via,
   texts: StatementTexts,
-  guard: Guard,
   tenant: string,
   rows: readonly EnqueueRow[],
 ): Promise<readonly EnqueueOutcome[]> {
@@ -44,51 +44,42 @@ export async function enqueue(
       digest: digests[place],
     })),
   );
+  /** The place of the first row with a digest: a repeated identity is judged by it (ID-06). */
+  const firstPlaces = new Map(digests.map((digest, place) => [digest, place] as const).reverse());
+  const inserted = new Map<string, string>();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const { inserted } = await guard.run(answers, async () => {
-      const [answer] = await answers(texts.enqueue, [guard.value, tenant, input]);
-      return JSON.parse(String(answer)) as Inserted;
+    const answer = await run(async () => {
+      const [text] = await answers(texts.enqueue, [guard, tenant, input]);
+      return JSON.parse(String(text)) as Inserted;
     });
-    const conflicting = digests.filter(
-      (digest, place) => inserted[digest] === undefined || digests.indexOf(digest) !== place,
-    );
-    const stored =
-      conflicting.length === 0 ? new Map<string, Stored>() : await storedEvents(answers, texts, conflicting);
-    if (conflicting.every((digest) => stored.has(digest))) {
-      return rows.map(({ event }, place) =>
-        outcomeOf(event, String(digests[place]), place, digests, inserted, stored),
-      );
-    }
+    for (const [digest, rowId] of Object.entries(answer.inserted)) inserted.set(digest, rowId);
+    const isNew = (digest: string, place: number): boolean =>
+      inserted.has(digest) && firstPlaces.get(digest) === place;
+    const known = digests.filter((digest, place) => !isNew(digest, place));
+    const stored = known.length === 0 ? new Map<string, Stored>() : await storedEvents(answers, texts, known);
+    if (!known.every((digest) => stored.has(digest))) continue;
+    return rows.map(({ event }, place) => {
+      const digest = digests[place] ?? "";
+      const rowId = inserted.get(digest);
+      if (rowId !== undefined && isNew(digest, place))
+        return { outcome: "enqueued", rowId: safeRowId(rowId) };
+      return compared(event, stored.get(digest));
+    });
   }
-  throw new DovecoteError(
-    "SERIALIZATION_FAILURE",
-    "another transaction keeps writing and removing the same identity",
-  );
+  const message = "another transaction keeps writing and removing the same identity";
+  throw new DovecoteError("SERIALIZATION_FAILURE", message);
 }
 
-function outcomeOf(
-  event: EventRecord,
-  digest: string,
-  place: number,
-  digests: readonly string[],
-  inserted: Inserted["inserted"],
-  stored: ReadonlyMap<string, Stored>,
-): EnqueueOutcome {
-  const rowId = inserted[digest];
-  if (rowId !== undefined && digests.indexOf(digest) === place)
-    return { outcome: "enqueued", rowId: safeRowId(rowId) };
-  const found = stored.get(digest);
-  if (found === undefined || found.source !== event.source || found.id !== event.id) {
+function compared(event: EventRecord, stored: Stored | undefined): EnqueueOutcome {
+  if (stored === undefined || stored.source !== event.source || stored.id !== event.id) {
     throw new DovecoteError("INTEGRITY", "a stored identity does not match its digest");
   }
-  const fields = differingFields(event, {
-    ...found,
-    data: found.data === null ? null : Buffer.from(found.data, "hex"),
-  });
-  const known = safeRowId(found.rowId);
+  const data = stored.data === null ? null : Buffer.from(stored.data, "hex");
+  const fields = differingFields(event, { ...stored, data });
+  const rowId = safeRowId(stored.rowId);
   return fields.length === 0
-    ? { outcome: "alreadyEnqueued", rowId: known }
-    : { outcome: "identityConflict", rowId: known, fields };
+    ? { outcome: "alreadyEnqueued", rowId }
+    : { outcome: "identityConflict", rowId, fields };
 }
 
 async function storedEvents(

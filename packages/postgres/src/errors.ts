@@ -89,6 +89,12 @@ export function toDovecoteError(thrown: unknown, doing: string): DovecoteError {
   return new DovecoteError("DRIVER_FAILURE", `${doing}: Postgres failed`, { cause: thrown });
 }
 
+/** A later statement of a call failed, and an earlier one had been committed: what was applied is not known to the caller. */
+export function afterWrite(thrown: unknown, doing: string): never {
+  const { code, message, retryable } = toDovecoteError(thrown, doing);
+  throw new DovecoteError(code, message, { retryable, ambiguous: true, cause: thrown });
+}
+
 export function isSchemaFault(thrown: unknown): boolean {
   return SCHEMA_FAULTS.has(codeOf(thrown));
 }

@@ -8,7 +8,24 @@ import {
 import postgresClient from "postgres";
 import type { PostgresHandle, PostgresJs, PostgresTransaction } from "./client.ts";
 import { PostgresDriver } from "./driver.ts";
+import { checkSchemaName } from "./schema.ts";
 
+// What an application needs beside the store, so that it installs one package.
+export {
+  BOUNDS,
+  type Claim,
+  type ClaimRef,
+  type Delivery,
+  DovecoteError,
+  type Entry,
+  type ErrorCode,
+  fromCloudEvent,
+  isDecoded,
+  isDovecoteError,
+  type NewEvent,
+  type OutboxEvent,
+  toStructuredJson,
+} from "@dovecote/core";
 export { capabilities } from "./capabilities.ts";
 export type * from "./client.ts";
 export { schemaSql } from "./schema.ts";
@@ -48,7 +65,7 @@ export function postgres<Client extends PostgresJs>(
 export function postgres(url: string, options?: PostgresOptions): PostgresDovecote<postgresClient.Sql>;
 export function postgres(target: PostgresJs | string, options: PostgresOptions = {}): PostgresDovecote {
   const { store, driver } = checkStoreOptions(options, ["schema"]);
-  const schema = checkSchemaName(driver.schema);
+  const schema = checkSchemaName(driver.schema, "options.schema");
   const ownsClient = typeof target === "string";
   const client = ownsClient ? connect(target) : target;
   if (typeof client?.unsafe !== "function" || typeof client.reserve !== "function") {
@@ -59,27 +76,11 @@ export function postgres(target: PostgresJs | string, options: PostgresOptions =
 
 function connect(url: string): PostgresJs {
   try {
-    return postgresClient(url, { onnotice: () => {} });
+    // postgres.js takes anything for a URL: of nothing it makes a connection to localhost.
+    if (!/^postgres(ql)?:\/\//i.test(url)) throw new Error("another protocol");
+    return postgresClient(url, { onnotice: () => {}, fetch_types: false });
   } catch {
     // The message of the original quotes the URL, password included.
     throw invalid("url", "a Postgres URL", "one that cannot be parsed");
   }
-}
-
-/** Postgres cuts longer names silently, and then finds nothing under the whole one. */
-const NAME_BYTES = 63;
-
-function checkSchemaName(value: unknown): string {
-  if (value === undefined) return "public";
-  const bytes = typeof value === "string" ? Buffer.byteLength(value) : 0;
-  if (
-    typeof value !== "string" ||
-    bytes < 1 ||
-    bytes > NAME_BYTES ||
-    value.includes("\0") ||
-    !value.isWellFormed()
-  ) {
-    throw invalid("options.schema", `a name of 1 to ${NAME_BYTES} bytes without NUL`, value);
-  }
-  return value;
 }

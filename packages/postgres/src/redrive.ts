@@ -1,31 +1,18 @@
 /** Quarantined rows back to pending, in autocommit or, behind its guard, in the caller's transaction. */
 import { BOUNDS, type DeliveryState, type RedriveFilter, type RedriveOutcome } from "@dovecote/core";
-import type { Answers, Guard } from "./guard.ts";
+import type { Guarded } from "./guard.ts";
 import { safeRowId } from "./rows.ts";
 import type { StatementTexts } from "./statements.ts";
-
-/** `guarded` is whether the guard holds: always in autocommit, where there is none. */
-interface Guarded {
-  readonly guarded: boolean | null;
-}
-
-function run<T extends Guarded>(
-  answers: Answers,
-  guard: Guard | null,
-  statement: () => Promise<T>,
-): Promise<T> {
-  return guard === null ? statement() : guard.run(answers, statement);
-}
+import type { Via } from "./transaction.ts";
 
 export async function redrive(
-  answers: Answers,
+  { answers, guard, run }: Via,
   texts: StatementTexts,
-  guard: Guard | null,
   tenant: string | null,
   rowId: number,
 ): Promise<RedriveOutcome> {
-  const parameters = [guard?.value ?? null, tenant, String(rowId)];
-  const { outcome } = await run(answers, guard, async () => {
+  const parameters = [guard, tenant, String(rowId)];
+  const { outcome } = await run(async () => {
     const applied = await answers(texts.redrive, parameters);
     if (applied.length === 1) return { guarded: true, outcome: { outcome: "applied" } as const };
     const [found] = await answers(texts.redriveState, parameters);
@@ -52,14 +39,13 @@ function toRefusal({
 }
 
 export async function redriveMany(
-  answers: Answers,
+  { answers, guard, run }: Via,
   texts: StatementTexts,
-  guard: Guard | null,
   { tenant, stream, failureCode, limit, dryRun }: RedriveFilter,
 ): Promise<readonly number[]> {
   const text = dryRun ? texts.redriveManyDry : texts.redriveMany;
-  const parameters = [tenant, stream, failureCode, String(limit), guard?.value ?? null];
-  const { rowIds } = await run(answers, guard, async () => {
+  const parameters = [tenant, stream, failureCode, String(limit), guard];
+  const { rowIds } = await run(async () => {
     const [answer] = await answers(text, parameters);
     return JSON.parse(String(answer)) as Guarded & { readonly rowIds: readonly string[] };
   });

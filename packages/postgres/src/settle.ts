@@ -12,6 +12,7 @@ import {
 } from "@dovecote/core";
 import type { ScopeName } from "./claim-statement.ts";
 import type { Run } from "./client.ts";
+import { afterWrite } from "./errors.ts";
 import { arrayOf, byteaArrayOf, toClaimedRow } from "./rows.ts";
 import type { StatementName, StatementTexts } from "./statements.ts";
 
@@ -131,9 +132,14 @@ async function inRounds<
     const seen = new Set<number>();
     const round = waiting.filter(({ rowId }) => !seen.has(rowId) && seen.add(rowId));
     waiting = waiting.filter((item) => !round.includes(item));
-    const applied = await apply([...round].sort((a, b) => a.rowId - b.rowId));
+    const sorted = [...round].sort((a, b) => a.rowId - b.rowId);
+    const first = outcomes.size === 0;
+    const applied = await apply(sorted).catch((error: unknown) => {
+      throw first ? error : afterWrite(error, "settle");
+    });
     const refused = round.filter(({ rowId }) => !applied.has(rowId));
-    const refusals = refused.length === 0 ? undefined : await explain(run, texts, tenant, refused);
+    const explaining = refused.length === 0 ? undefined : explain(run, texts, tenant, refused);
+    const refusals = await explaining?.catch((error: unknown) => afterWrite(error, "settle"));
     for (const item of round) {
       const outcome = applied.get(item.rowId) ?? refusals?.(item);
       if (outcome !== undefined) outcomes.set(item, outcome);

@@ -19,7 +19,7 @@ export const DELIVERIES = "{schema}.dovecote_deliveries";
 export const micros = (time: string): string => `(extract(epoch from ${time}) * 1000000)::bigint::text`;
 export const milliseconds = (parameter: string): string =>
   `${parameter}::text::bigint * interval '1 millisecond'`;
-export const hex = (bytes: string): string => `encode(${bytes}, 'hex')`;
+const hex = (bytes: string): string => `encode(${bytes}, 'hex')`;
 
 /** A value that is worked out once per statement, and that the planner does not see. */
 export const once = (value: string): string => `(select ${value})`;
@@ -71,10 +71,10 @@ export const filtered = ({ where, leads }: Scope, condition: string): Scope => (
 });
 
 /** Columns of an event, in the order that `rows.ts` reads. */
-export const EVENT = `e.row_id::text, e.tenant_id, e.stream, e.event_id, e.source, e.event_type, e.subject, e.occurred_at,
+export const EVENT: string = `e.row_id::text, e.tenant_id, e.stream, e.event_id, e.source, e.event_type, e.subject, e.occurred_at,
   e.datacontenttype, e.dataschema, e.partitionkey, e.extensions, e.data_kind, ${hex("e.data")}, ${micros("e.enqueued_at")}`;
 
-export const DELIVERY = `d.state, ${micros("d.available_at")}, d.attempts::text, d.forgiven::text, d.claimed_by,
+export const DELIVERY: string = `d.state, ${micros("d.available_at")}, d.attempts::text, d.forgiven::text, d.claimed_by,
   d.claim_shared::text, ${micros("d.claim_expires_at")}, d.last_failure_code, d.last_failure_detail,
   ${micros("d.last_failed_at")}, ${micros("d.delivered_at")}, ${micros("d.quarantined_at")}, d.quarantine_reason`;
 

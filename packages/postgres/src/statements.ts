@@ -35,7 +35,8 @@ import {
 /**
  * What every write after the claim proves (FENCE-01 to FENCE-07, LEASE-04, LEASE-06). $1 tenant; $2 row ids, ascending
  * and distinct, since `width_bucket` finds the place of one; $3 attempts, $4 tokens. Rows are locked first, in the order
- * of their key, and judged outside: a predicate beside FOR UPDATE is not judged again after a mere wait (FENCE-05).
+ * of their key, and judged outside: a predicate beside FOR UPDATE is not judged again after a mere wait. The
+ * count has every row locked before the first one is judged (FENCE-05).
  */
 const HELD = `locked as materialized (
   select event_row_id, tenant_id, state, attempts, claim_token, claim_expires_at, claim_shared,
@@ -44,7 +45,8 @@ const HELD = `locked as materialized (
 ), held as materialized (
   select event_row_id, place from locked
   where claim_token = ${TOKENS}[place] and attempts = ${once("$3::text::integer[]")}[place]
-    and claim_expires_at > clock_timestamp() and ${ofTenant("$1")}
+    and case when (select count(*) from locked) > 0 then claim_expires_at > clock_timestamp() end
+    and ${ofTenant("$1")}
 )`;
 
 const UNCLAIM = "claim_token = null, claimed_by = null, claim_shared = null, claim_expires_at = null";
@@ -190,7 +192,7 @@ const stats = ({ where, leads }: Scope): string => `select
 
 /** TX-05: see `guard.ts`. What writes in the caller's transaction checks it by itself. */
 const guarded = (parameter: string): string =>
-  `current_setting('dovecote.transaction', true) = ${parameter}::text`;
+  `strpos(coalesce(current_setting('dovecote.transaction', true), ''), ${parameter}::text) > 0`;
 /** The same for statements that run in autocommit as well, without a guard. */
 const guardedIf = (parameter: string): string => `(${parameter}::text is null or ${guarded(parameter)})`;
 

@@ -1,7 +1,13 @@
 /** Transaction handles: our own, and whatever callers bring. */
 import { DovecoteError } from "@dovecote/core";
-import { answersOf, type PostgresHandle, type PostgresJs, type PostgresTransaction } from "./client.ts";
-import { type Answers, type Extent, Guard } from "./guard.ts";
+import {
+  type Answers,
+  callersConnection,
+  type PostgresHandle,
+  type PostgresJs,
+  type PostgresTransaction,
+} from "./client.ts";
+import { Guard, type Guarded } from "./guard.ts";
 import type { SafeConnection } from "./safe-transaction.ts";
 
 /** Our own transaction. Knows when it ended, and was guarded from its BEGIN on. */
@@ -26,20 +32,21 @@ export class OwnTransaction<Client extends PostgresJs> implements PostgresTransa
   }
 }
 
-/** How to run a statement in the caller's transaction, and the guard that proves it. */
-export function joined(
-  tx: PostgresHandle,
-  guards: WeakMap<object, Guard>,
-): { readonly answers: Answers; readonly guard: Guard } {
-  if (tx instanceof OwnTransaction) return { answers: answersOf(tx.sql), guard: tx.guard };
-  const answers = answersOf(tx);
-  const guard = guards.get(tx) ?? new Guard(extentOf(tx));
-  guards.set(tx, guard);
-  return { answers, guard };
+/** How a statement is run: in autocommit, or in a transaction behind its guard. */
+export interface Via {
+  readonly answers: Answers;
+  /** What the statement compares with the transaction's setting; null in autocommit. */
+  readonly guard: string | null;
+  /** Runs a statement that says whether the guard held. */
+  run<T extends Guarded>(statement: () => Promise<T>): Promise<T>;
 }
 
-/** postgres.js and drizzle make a handle per transaction; a reserved connection, and another client, may begin many. */
-function extentOf(tx: PostgresHandle): Extent {
-  if ("release" in tx && "unsafe" in tx) return "connection";
-  return "query" in tx && !("rollback" in tx) ? "client" : "transaction";
+/** The caller's transaction. */
+export function joined(tx: PostgresHandle, guards: WeakMap<object, Guard>): Via {
+  const own = tx instanceof OwnTransaction;
+  const connection = callersConnection(own ? tx.sql : tx);
+  const guard = own ? tx.guard : (guards.get(tx) ?? new Guard({ fromBegin: false }));
+  if (!own) guards.set(tx, guard);
+  const { answers } = connection;
+  return { answers, guard: guard.value, run: (statement) => guard.run(connection, statement) };
 }

@@ -10,7 +10,8 @@ it("SCHEMA-06: a schema that drizzle-kit generates from the tables is the schema
   const statements = await generateMigration(generateDrizzleJson({}), generated);
   await sql.begin(async (tx) => {
     // The test's schema is there already.
-    for (const statement of statements.filter((text) => !text.startsWith("CREATE SCHEMA"))) await tx.unsafe(statement);
+    for (const statement of statements.filter((text) => !text.startsWith("CREATE SCHEMA")))
+      await tx.unsafe(statement);
   });
   const dovecote = postgres(sql, { schema });
   expect(await dovecote.checkSchema()).toMatchObject({ status: "missing" });

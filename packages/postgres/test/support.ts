@@ -64,7 +64,24 @@ export async function written(
 ): Promise<{ readonly events: readonly string[]; readonly business: readonly string[] }> {
   const events = await other`select event_id from ${other(schema)}.dovecote_events order by row_id`;
   const business = await other`select id from ${other(schema)}.business order by id`;
-  return { events: events.map((row) => String(row.event_id)), business: business.map((row) => String(row.id)) };
+  return {
+    events: events.map((row) => String(row.event_id)),
+    business: business.map((row) => String(row.id)),
+  };
+}
+
+export const ROLE_PASSWORD = "s3cret-of-the-role";
+
+/** A role of the test's own, with these attributes and no rights. */
+export async function role(attributes = ""): Promise<string> {
+  const name = `role_${randomUUID().replaceAll("-", "")}`;
+  const admin = postgresClient(serverUrl(), { max: 1, onnotice: () => {} });
+  await admin.unsafe(`create role ${name} login password '${ROLE_PASSWORD}' ${attributes}`);
+  onTestFinished(async () => {
+    await admin.unsafe(`drop owned by ${name}; drop role ${name}`);
+    await admin.end();
+  });
+  return name;
 }
 
 /** The call has to reject with the code; answers the error. */

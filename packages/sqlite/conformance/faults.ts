@@ -72,6 +72,9 @@ export function faultsOf(db: Database.Database, file: string): Faults {
         },
       };
     },
+    async severConnections() {
+      throw new Error("SQLite has no server that could sever a connection");
+    },
     async writeSchemaMarker({ version, requires }) {
       db.prepare("update dovecote_schema set version = ?, requires = ?").run(version, requires);
     },

@@ -59,6 +59,7 @@ function connect(file: string, mutant: string | undefined): Session {
   };
   return {
     driver: wrap === undefined ? driver : wrap(driver, client),
+    root: client,
     async transaction<T>(fn: (tx: AppTransaction) => T): Promise<Awaited<T>> {
       return await client.transaction(() => fn(tx)).immediate();
     },

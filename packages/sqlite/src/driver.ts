@@ -229,7 +229,11 @@ export class SqliteDriver<Client extends SqliteClient>
     this.#closed = true;
     this.#waker.close();
     await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
-    if (this.#ownsClient) this.#client.close();
+    try {
+      if (this.#ownsClient) this.#client.close();
+    } catch (error) {
+      throw toDovecoteError(error, "close");
+    }
   }
 
   /** A lifecycle operation that writes, in one transaction of ours. */
@@ -272,7 +276,7 @@ export class SqliteDriver<Client extends SqliteClient>
         throw new DovecoteError("TX_REQUIRED", message);
       }
       const connection = this.#connectionOf(client);
-      const result = this.#withSchema(client, () => work(connection));
+      const result = this.#withSchema(client, () => connection.savepoint(() => work(connection)));
       this.#waker.nudge();
       return result;
     } catch (error) {

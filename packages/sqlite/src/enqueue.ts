@@ -9,10 +9,8 @@ export function enqueue(
   tenant: string,
   rows: readonly EnqueueRow[],
 ): readonly EnqueueOutcome[] {
-  return connection.savepoint(() => {
-    const now = connection.now();
-    return rows.map((row) => insert(connection, tenant, row, now));
-  });
+  const now = connection.now();
+  return rows.map((row) => insert(connection, tenant, row, now));
 }
 
 function insert(

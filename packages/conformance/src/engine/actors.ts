@@ -74,7 +74,7 @@ export const actors: Actors = {
   migrate: ({ outbox }) => answer(async () => (await outbox.migrate()).applied),
 };
 
-function toJson({ rowId, attempt, token }: Claim): ClaimJson {
+export function toJson({ rowId, attempt, token }: Claim): ClaimJson {
   return { rowId, attempt, token: token.reveal() };
 }
 

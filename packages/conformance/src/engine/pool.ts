@@ -7,7 +7,11 @@ import type { FromContender, ToContender } from "./protocol.ts";
 
 /** This module runs from its source during development, and compiled when installed. */
 const ENTRY = new URL(`./contender-child${extname(import.meta.url)}`, import.meta.url);
-const EXEC_ARGV: readonly string[] = ["--experimental-strip-types", "--disable-warning=ExperimentalWarning"];
+/** For processes that load harnesses in TypeScript. */
+export const EXEC_ARGV: readonly string[] = [
+  "--experimental-strip-types",
+  "--disable-warning=ExperimentalWarning",
+];
 
 export class Contender {
   readonly #process: ChildProcess;
@@ -47,19 +51,20 @@ export class Contender {
 }
 
 export class ContenderPool {
-  readonly #harness: string;
+  /** The URL of its module. */
+  readonly harness: string;
   readonly #idle: Contender[] = [];
   readonly #all = new Set<Contender>();
 
   constructor(harness: string) {
-    this.#harness = harness;
+    this.harness = harness;
   }
 
   /** `count` contenders, connected to a space. */
   async acquire(count: number, locator: Json, mutant: string | null): Promise<readonly Contender[]> {
     const contenders = Array.from({ length: count }, () => this.#idle.pop() ?? this.#start());
     try {
-      const message = { kind: "connect", harness: this.#harness, locator, mutant } as const;
+      const message = { kind: "connect", harness: this.harness, locator, mutant } as const;
       await Promise.all(contenders.map((contender) => contender.send(message)));
     } catch (error) {
       await this.discard(contenders);

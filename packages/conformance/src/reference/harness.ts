@@ -40,6 +40,7 @@ export default harness;
 
 class ReferenceSession implements Session {
   readonly driver: ReferenceDriver;
+  readonly root: object = {};
   readonly probe: Probe;
   readonly faults: Faults;
   readonly #store: Store;
@@ -148,6 +149,9 @@ function faultsOf(store: Store): Faults {
     },
     // Nothing here holds a lock for longer than one synchronous step.
     holdLock: async () => ({ release: async () => {} }),
+    severConnections: async () => {
+      throw new Error("the reference store has no connections");
+    },
     writeSchemaMarker: notDurable,
     damageSchema: notDurable,
     addForeignObjects: notDurable,

@@ -1,0 +1,104 @@
+/** What the victims of a crash do, in a process of their own, step by step. */
+import { isDovecoteError } from "@dovecote/core";
+import type { Peer } from "../case.ts";
+import type { ClaimJson } from "./actors.ts";
+import { toJson } from "./actors.ts";
+
+/** Tells the suite where the victim is, and waits there until it is told to go on, or dies. */
+export type Checkpoint = (name: string, report?: unknown) => Promise<void>;
+
+/** Tells the suite that something was done, and does not wait. */
+export type Progress = (report: unknown) => void;
+
+export interface Steps {
+  readonly checkpoint: Checkpoint;
+  readonly progress: Progress;
+}
+
+/** How each way of settling ended, by its verb: `applied`, or the code it was refused with. */
+export type Verdicts = Readonly<Record<"renew" | "ack" | "retry" | "release" | "quarantine", string>>;
+
+export interface Scripts {
+  /** Writes an event and a business row, in the application's own transaction. */
+  enqueue: (peer: Peer, input: { source: string; id: string }, steps: Steps) => Promise<null>;
+  /** Dies inside the callback of the store's own transaction, after its writes. */
+  dieInTransaction: (peer: Peer, input: { source: string; id: string }, steps: Steps) => Promise<null>;
+  /** Claims once, holds what it has, then writes to it in every way there is. */
+  hold: (peer: Peer, input: { limit: number; leaseMs: number }, steps: Steps) => Promise<Verdicts>;
+  /** Claims one by one until nothing is left. */
+  claimAll: (peer: Peer, input: { leaseMs: number }, steps: Steps) => Promise<null>;
+  /** Claims everything, then acknowledges one by one. */
+  ackAll: (peer: Peer, input: { limit: number; leaseMs: number }, steps: Steps) => Promise<null>;
+  migrate: (peer: Peer, input: Record<string, never>, steps: Steps) => Promise<null>;
+}
+
+export type ScriptName = keyof Scripts;
+export type ScriptInput<Name extends ScriptName> = Parameters<Scripts[Name]>[1];
+export type ScriptAnswer<Name extends ScriptName> = Awaited<ReturnType<Scripts[Name]>>;
+
+const failure = { code: "ZOMBIE", detail: "written by a claim that is gone" };
+
+export const scripts: Scripts = {
+  async enqueue({ session, outbox }, { source, id }, { checkpoint }) {
+    const tx = await session.begin();
+    await tx.writeBusinessRow(id);
+    await outbox.enqueue(tx.handle, { stream: "crash", type: "crash", source, id });
+    await checkpoint("written");
+    await tx.commit();
+    await checkpoint("committed");
+    return null;
+  },
+  async dieInTransaction({ outbox }, { source, id }) {
+    await outbox.transaction((tx) => {
+      const answer = outbox.enqueue(tx, { stream: "crash", type: "crash", source, id });
+      if (!(answer instanceof Promise)) process.kill(process.pid, "SIGKILL");
+      return Promise.resolve(answer).then(() => process.kill(process.pid, "SIGKILL"));
+    });
+    return null;
+  },
+  async hold({ outbox }, { limit, leaseMs }, { checkpoint }) {
+    const claims = await outbox.claim({ worker: "victim", limit, leaseMs });
+    await checkpoint("holding", claims.map(toJson));
+    const [claim] = claims;
+    if (claim === undefined) throw new Error("the victim has nothing to hold");
+    return {
+      renew: await verdict(() => outbox.renew(claim)),
+      ack: await verdict(() => outbox.ack(claim)),
+      retry: await verdict(() => outbox.retry(claim, { failure })),
+      release: await verdict(() => outbox.release(claim)),
+      quarantine: await verdict(() => outbox.quarantine(claim, { reason: failure.detail })),
+    };
+  },
+  async claimAll({ outbox }, { leaseMs }, { progress }) {
+    for (;;) {
+      const [claim] = await outbox.claim({ worker: "victim", limit: 1, leaseMs });
+      if (claim === undefined) return null;
+      progress(toJson(claim));
+    }
+  },
+  async ackAll({ outbox }, { limit, leaseMs }, { checkpoint, progress }) {
+    const claims = await outbox.claim({ worker: "victim", limit, leaseMs });
+    await checkpoint("holding", claims.map(toJson));
+    for (const claim of claims) {
+      await outbox.ack(claim);
+      progress(toJson(claim) satisfies ClaimJson);
+    }
+    return null;
+  },
+  async migrate({ outbox }, _input, { checkpoint, progress }) {
+    await checkpoint("ready");
+    progress("begun");
+    await outbox.migrate();
+    return null;
+  },
+};
+
+async function verdict(call: () => Promise<unknown>): Promise<string> {
+  try {
+    await call();
+    return "applied";
+  } catch (error) {
+    if (isDovecoteError(error)) return error.code;
+    throw error;
+  }
+}

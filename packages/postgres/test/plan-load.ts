@@ -1,0 +1,42 @@
+/** Tables as large as a store of some months, filled behind the driver's back. */
+import type postgresClient from "postgres";
+
+/** 200,000 delivered and 100,000 pending rows of `acme`, 100,000 pending ones of `other`, and some of each other state. */
+export async function fill(sql: postgresClient.Sql, schema: string): Promise<void> {
+  await rows(sql, schema, "acme", 200_000, "delivered");
+  await rows(sql, schema, "acme", 100_000, "pending");
+  await rows(sql, schema, "other", 100_000, "pending");
+  await rows(sql, schema, "acme", 2_000, "claimed");
+  await rows(sql, schema, "acme", 2_000, "quarantined");
+}
+
+const NOTHING = { claim: "null, null, null, null", delivered: "null", quarantined: "null, null" };
+const PAST = "clock_timestamp() - (n || ' milliseconds')::interval";
+
+async function rows(
+  sql: postgresClient.Sql,
+  schema: string,
+  tenant: string,
+  count: number,
+  state: "pending" | "claimed" | "delivered" | "quarantined",
+): Promise<void> {
+  const { claim, delivered, quarantined } = {
+    ...NOTHING,
+    ...(state === "claimed" && { claim: `decode(md5(n::text), 'hex'), 'w', false, ${PAST}` }),
+    ...(state === "delivered" && { delivered: PAST }),
+    ...(state === "quarantined" && { quarantined: `${PAST}, 'spoiled'` }),
+  };
+  await sql.unsafe(`with events as (
+      insert into "${schema}".dovecote_events (tenant_id, stream, specversion, event_id, source, event_type, data_kind,
+        data, enqueued_at, identity_digest)
+      select '${tenant}', case when n % 2 = 0 then 'orders' else 'bills' end, '1.0', n::text, '/shop', 'test', 'json',
+        convert_to('{"n":' || n || '}', 'UTF8'), clock_timestamp(),
+        sha256(convert_to('${tenant} ${state} ' || n, 'UTF8'))
+      from generate_series(1, ${count}) as n
+      returning row_id, stream
+    )
+    insert into "${schema}".dovecote_deliveries (event_row_id, tenant_id, stream, state, available_at, attempts, forgiven,
+      claim_token, claimed_by, claim_shared, claim_expires_at, delivered_at, quarantined_at, quarantine_reason)
+    select row_id, '${tenant}', stream, '${state}', ${PAST}, 1, 0, ${claim}, ${delivered}, ${quarantined}
+    from (select row_id, stream, row_id as n from events) as e`);
+}

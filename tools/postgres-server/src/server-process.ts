@@ -1,0 +1,95 @@
+/** One Postgres server: a cluster of its own, and the process that serves it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ServerFiles } from "./files.ts";
+
+export interface RunningServer {
+  /** Of the superuser, on loopback. */
+  readonly url: string;
+  /** Answers when the process is gone. */
+  stop(): Promise<void>;
+}
+
+const PASSWORD = "dovecote";
+const MAX_CONNECTIONS = 200;
+/** What is looked for in the log must not be translated. */
+const ENV = { ...process.env, LC_MESSAGES: "C" };
+
+export async function startProcess(
+  { folder, initdb, postgres, user }: ServerFiles,
+  flags: readonly string[],
+): Promise<RunningServer> {
+  const data = join(folder, "data");
+  const passwordFile = join(folder, "password");
+  mkdirSync(data, { mode: 0o700 });
+  writeFileSync(passwordFile, `${PASSWORD}\n`, { mode: 0o600 });
+  if (user !== undefined) for (const path of [data, passwordFile]) chownSync(path, user.uid, user.gid);
+
+  const options = { ...user, cwd: folder, env: ENV } as const;
+  const cluster = ["--pgdata", data, "--username=postgres", "--auth=password", `--pwfile=${passwordFile}`];
+  await ended(spawn(initdb, [...cluster, "--lc-messages=C", "--encoding=UTF8", "--no-sync"], options));
+
+  const port = await freePort();
+  const settings = {
+    max_connections: MAX_CONNECTIONS,
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: tmpdir(),
+  };
+  const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const server = spawn(postgres, ["-D", data, "-p", String(port), ...given, ...flags], options);
+  const gone = new Promise<void>((resolve) => server.once("close", () => resolve()));
+  await ready(server);
+  return {
+    url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    stop() {
+      server.kill("SIGINT"); // a fast shutdown: connections are ended, not waited for
+      return gone;
+    },
+  };
+}
+
+/** The last lines that a process printed. */
+function tail(child: ChildProcess, line?: (text: string) => void): () => string {
+  let printed = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk: Buffer) => {
+      printed = (printed + String(chunk)).slice(-4000);
+      line?.(printed);
+    });
+  }
+  return () => printed;
+}
+
+function ended(child: ChildProcess): Promise<void> {
+  const printed = tail(child);
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) =>
+      code === 0 ? resolve() : reject(new Error(`initdb exited with ${code}\n${printed()}`)),
+    );
+  });
+}
+
+function ready(server: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const printed = tail(server, (text) => {
+      if (text.includes("database system is ready to accept connections")) resolve();
+    });
+    server.once("error", reject);
+    server.once("close", (code) => reject(new Error(`postgres exited with ${code}\n${printed()}`)));
+  });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => (address !== null && typeof address === "object" ? resolve(address.port) : reject()));
+    });
+  });
+}
