@@ -43,6 +43,12 @@ const steps: readonly Step[] = [
   { name: "packages", command: ["node", "scripts/check-packages.ts"], counts: "summary", minutes: 8 },
   { name: "demo", command: ["npm", "run", "demo"], counts: "exit", minutes: 3, asReader: true },
   {
+    name: "oldest and newest Postgres",
+    command: ["node", "scripts/test-matrix.ts", "--only", "14,18", "--level", "1"],
+    counts: "summary",
+    minutes: 8,
+  },
+  {
     name: "demo on Postgres",
     command: ["npm", "run", "demo", "--", "--postgres"],
     counts: "exit",

@@ -10,7 +10,7 @@
  */
 import { DovecoteError } from "@dovecote/core";
 import type { PostgresJs, PostgresJsConnection } from "./client.ts";
-import { toDovecoteError } from "./errors.ts";
+import { isSchemaFault, toDovecoteError } from "./errors.ts";
 
 /** What postgres.js hands to `onexecute`: the connection that a query was sent on. */
 interface RawConnection {
@@ -143,6 +143,10 @@ class Transaction implements SafeConnection {
       return await Promise.race([query, this.#lost]);
     } catch (error) {
       const failure = toDovecoteError(error, statement);
+      if (isSchemaFault(error)) {
+        // A constraint of the application's own, deferred to the commit.
+        throw new DovecoteError("DRIVER_FAILURE", `${statement}: Postgres refused it`, { cause: error });
+      }
       if (failure.code !== "CONNECTION_LOST") throw failure;
       const message = `${statement}: the connection was lost`;
       throw new DovecoteError("CONNECTION_LOST", message, { ambiguous, cause: error });

@@ -120,6 +120,11 @@ export async function applyMigrations(
   return safeTransaction(client, begin, async ({ sql }) => {
     const run = runOf(sql);
     const answer: Answer = async (text) => (await run(text, []))[0]?.[0];
+    const encoding = await answer("select current_setting('server_encoding') as answer");
+    if (encoding !== "UTF8") {
+      // A failure text could block a settlement, and an event an enqueue.
+      throw new DovecoteError("UNSUPPORTED", `the database's encoding must be UTF8, it is ${encoding}`);
+    }
     await answer(`select pg_advisory_xact_lock(${LOCK_KEY})::text as answer`);
     const marker = await readMarker(answer, schema);
     if (judge(marker) === "tooNew") assertUsable(marker);

@@ -121,10 +121,10 @@ const prune = (
   ) as o where t.tenant_id is not null limit $3::text::integer
 ), locked as materialized (
   select event_row_id from ${DELIVERIES} where event_row_id = any (array(select event_row_id from old))
-    and ${holds(`state = '${state}'`)} order by event_row_id for update skip locked
+    and ${holds(`state = '${state}' and ${state}_at <= statement_timestamp() - ${milliseconds("$2")}`)} order by event_row_id for update skip locked
 ), removed as (
   delete from ${DELIVERIES} where event_row_id = any (array(select event_row_id from locked))
-    and ${holds(`state = '${state}'`)}
+    and ${holds(`state = '${state}' and ${state}_at <= statement_timestamp() - ${milliseconds("$2")}`)}
   returning event_row_id
 ), events as (
   delete from ${EVENTS} where row_id = any (array(select event_row_id from removed)) returning row_id
