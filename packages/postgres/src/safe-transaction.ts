@@ -135,6 +135,8 @@ class Transaction implements SafeConnection {
     { ambiguous }: { readonly ambiguous: boolean },
   ): Promise<{ readonly command?: string }> {
     this.#ended = true;
+    // Nothing goes out behind a query that is still under way: postgres.js does not recover from losing both.
+    await Promise.race([Promise.allSettled(this.#outstanding), this.#lost.catch(() => {})]);
     if (this.#loss !== undefined) throw this.#loss;
     if (!this.#holds()) throw overByItself();
     const query = this.#client.unsafe(statement, [], { simple: true }) as unknown as RawQuery;
