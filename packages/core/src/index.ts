@@ -13,5 +13,14 @@ export type { Redact } from "./failure.ts";
 export type * from "./handle.ts";
 export { checkStoreOptions, type DovecoteOptions } from "./options.ts";
 export { createDovecote, DEFAULT_TENANT } from "./outbox.ts";
+export {
+  assertSchemaUsable,
+  type Catalogue,
+  compareCatalogues,
+  judgeSchema,
+  type SchemaMarker,
+  type SchemaNeeds,
+  type SchemaVerdict,
+} from "./schema-version.ts";
 export type { Snapshot } from "./snapshot.ts";
 export { ClaimToken, type RandomBytes } from "./token.ts";

@@ -16,7 +16,10 @@ export interface SchemaNeeds {
 
 export type SchemaVerdict = "ok" | "missing" | "tooOld" | "tooNew";
 
-export function judgeSchema(marker: SchemaMarker | undefined, { version, needed }: SchemaNeeds): SchemaVerdict {
+export function judgeSchema(
+  marker: SchemaMarker | undefined,
+  { version, needed }: SchemaNeeds,
+): SchemaVerdict {
   if (marker === undefined) return "missing";
   if (marker.requires > version) return "tooNew";
   return marker.version < needed ? "tooOld" : "ok";

@@ -1,12 +1,7 @@
 /** Broken forms of the Postgres driver: each breaks one thing, and the case named for it has to notice. */
-import { type AnyDriver, type Mutant, override } from "@dovecote/conformance";
+import { type AnyDriver, type Mutant, override, type SqlMutant, sqlMutant } from "@dovecote/conformance";
 import type postgresClient from "postgres";
-import type { StatementName, StatementTexts } from "../src/statements.ts";
-
-/** Rewrites one named statement. The pattern has to match exactly once, so that a mutant cannot rot. */
-export interface SqlMutant extends Mutant {
-  texts(original: StatementTexts): StatementTexts;
-}
+import type { StatementName } from "../src/statements.ts";
 
 export interface DriverMutant extends Mutant {
   wrap(driver: AnyDriver, client: postgresClient.Sql, schema: string): AnyDriver;
@@ -17,7 +12,7 @@ const EXPIRY = "then claim_expires_at > clock_timestamp() end";
 const NO_EXPIRY = "then true end";
 const TENANT = "and ($1::text is null or tenant_id = $1::text)";
 
-export const sqlMutants: readonly SqlMutant[] = [
+export const sqlMutants: readonly SqlMutant<StatementName>[] = [
   sqlMutant("sql-ack-without-token", "FENCE-01", /stale/, "ack", TOKEN, ""),
   sqlMutant("sql-settle-without-token", "FENCE-02", /stale/, "settle", TOKEN, ""),
   sqlMutant("sql-renew-without-token", "LEASE-04", /renew/, "renew", TOKEN, ""),
@@ -100,27 +95,3 @@ export const mutants: readonly Mutant[] = [...sqlMutants, ...driverMutants].map(
     because,
   }),
 );
-
-function sqlMutant(
-  name: string,
-  breaks: string,
-  because: RegExp,
-  statement: StatementName,
-  pattern: string,
-  replacement: string,
-): SqlMutant {
-  return {
-    name,
-    breaks,
-    because,
-    texts(original) {
-      const parts = original[statement].split(pattern);
-      if (parts.length !== 2) {
-        throw new Error(
-          `mutant ${name}: the pattern must match exactly once in ${statement}, found ${parts.length - 1}`,
-        );
-      }
-      return { ...original, [statement]: parts.join(replacement) };
-    },
-  };
-}

@@ -1,10 +1,6 @@
 /** The schema of a database as plain data: what `checkSchema` compares. */
+import type { Catalogue } from "@dovecote/core";
 import type { Run } from "./client.ts";
-
-/** By name, each with a text that is equal exactly if the object is. */
-export type Catalogue = Readonly<
-  Record<"table" | "column" | "index" | "constraint", ReadonlyMap<string, string>>
->;
 
 const TABLES = "'dovecote_events', 'dovecote_deliveries', 'dovecote_schema'";
 

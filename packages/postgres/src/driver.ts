@@ -1,6 +1,7 @@
 /** The driver of Postgres: every lifecycle operation is a statement or two in autocommit on the pool. */
 import { setTimeout as delay } from "node:timers/promises";
 import {
+  assertSchemaUsable,
   type Capabilities,
   type ClaimedRow,
   type ClaimRequest,
@@ -39,7 +40,7 @@ import { Guard } from "./guard.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
 import { safeTransaction } from "./safe-transaction.ts";
-import { applyMigrations, assertUsable, MIGRATION_LOCK_MS, quoteIdentifier, readMarker } from "./schema.ts";
+import { applyMigrations, MIGRATION_LOCK_MS, NEEDS, quoteIdentifier, readMarker } from "./schema.ts";
 import { claim, renew, settle } from "./settle.ts";
 import { openSnapshot } from "./snapshot.ts";
 import { type StatementTexts, statementsOf } from "./statements.ts";
@@ -277,7 +278,8 @@ export class PostgresDriver<Client extends PostgresJs>
   /** The marker is read at first use, and again after a failure that a changed schema would explain (SCHEMA-05). */
   async #assertSchema(answers: Answers): Promise<void> {
     if (this.#schemaChecked) return;
-    assertUsable(await readMarker(async (text) => (await answers(text, []))[0], this.#quotedSchema));
+    const marker = await readMarker(async (text) => (await answers(text, []))[0], this.#quotedSchema);
+    assertSchemaUsable(marker, NEEDS);
     this.#schemaChecked = true;
   }
 

@@ -1,5 +1,5 @@
 /** What `migrate` makes, as Postgres prints it. Written by the test of the same name; see there. */
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue } from "@dovecote/core";
 
 export const EXPECTED: readonly (readonly [kind: keyof Catalogue, name: string, definition: string])[] = [
   ["table","dovecote_deliveries","table"],

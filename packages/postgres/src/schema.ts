@@ -1,46 +1,20 @@
 /** Versions of the schema: applying them, reading the marker, and refusing what this code cannot work with. */
-import { DovecoteError, invalid, type MigrateReport } from "@dovecote/core";
+import {
+  assertSchemaUsable,
+  DovecoteError,
+  invalid,
+  judgeSchema,
+  type MigrateReport,
+  type SchemaMarker,
+  type SchemaNeeds,
+} from "@dovecote/core";
 import { type PostgresJs, runOf } from "./client.ts";
 import { outbox } from "./migrations/0001-outbox.ts";
 import { safeTransaction } from "./safe-transaction.ts";
 
 const MIGRATIONS = [outbox] as const;
 
-/** The version that this code brings a schema to, and the oldest that it can work with. */
-const VERSION = 1;
-const NEEDED = 1;
-
-/** What `dovecote_schema` says. `requires` is the oldest code that may still write (SCHEMA-05). */
-export interface Marker {
-  readonly version: number;
-  readonly requires: number;
-}
-
-export type SchemaVerdict = "ok" | "missing" | "tooOld" | "tooNew";
-
-export function judge(marker: Marker | undefined): SchemaVerdict {
-  if (marker === undefined) return "missing";
-  if (marker.requires > VERSION) return "tooNew";
-  return marker.version < NEEDED ? "tooOld" : "ok";
-}
-
-/** @throws `SCHEMA_MISSING`, `SCHEMA_TOO_OLD` or `SCHEMA_TOO_NEW` (SCHEMA-05). */
-export function assertUsable(marker: Marker | undefined): void {
-  switch (judge(marker)) {
-    case "ok":
-      return;
-    case "missing":
-      throw new DovecoteError("SCHEMA_MISSING", "the schema has no Dovecote tables; call migrate() first");
-    case "tooOld": {
-      const message = `the schema has version ${marker?.version}, this code needs ${NEEDED}; call migrate() first`;
-      throw new DovecoteError("SCHEMA_TOO_OLD", message);
-    }
-    case "tooNew": {
-      const message = `the schema may only be written by code of version ${marker?.requires} or newer; this is ${VERSION}`;
-      throw new DovecoteError("SCHEMA_TOO_NEW", message);
-    }
-  }
-}
+export const NEEDS: SchemaNeeds = { version: 1, needed: 1 };
 
 /** Postgres cuts longer names silently, and then finds nothing under the whole one. */
 const NAME_BYTES = 63;
@@ -101,7 +75,7 @@ export const MIGRATION_LOCK_MS = 30_000;
 export type Answer = (text: string) => Promise<string | null | undefined>;
 
 /** The marker, or undefined if there is no schema. Looks before it reads: an error would abort a caller's transaction. */
-export async function readMarker(answer: Answer, schema: string): Promise<Marker | undefined> {
+export async function readMarker(answer: Answer, schema: string): Promise<SchemaMarker | undefined> {
   const table = `${schema}.dovecote_schema`;
   const found = await answer(`select (to_regclass(${quoteLiteral(table)}) is not null)::text as answer`);
   if (found !== "true") return undefined;
@@ -127,7 +101,7 @@ export async function applyMigrations(
     }
     await answer(`select pg_advisory_xact_lock(${LOCK_KEY})::text as answer`);
     const marker = await readMarker(answer, schema);
-    if (judge(marker) === "tooNew") assertUsable(marker);
+    if (judgeSchema(marker, NEEDS) === "tooNew") assertSchemaUsable(marker, NEEDS);
     const version = marker?.version ?? 0;
     const missing = MIGRATIONS.filter((migration) => migration.version > version);
     // Even with IF NOT EXISTS, a schema that is there is refused to roles that may only create tables in it.
@@ -136,6 +110,9 @@ export async function applyMigrations(
     );
     if (found !== "true") await sql.unsafe(`create schema if not exists ${schema}`);
     for (const migration of missing) await sql.unsafe(migrationSql(migration, schema));
-    return { applied: missing.map((migration) => migration.version), version: Math.max(version, VERSION) };
+    return {
+      applied: missing.map((migration) => migration.version),
+      version: Math.max(version, NEEDS.version),
+    };
   });
 }

@@ -13,7 +13,7 @@ it("SCHEMA-06: what checkSchema expects is what migrate makes", async () => {
   );
   // After a new migration: `vitest run <this file> --update` on Postgres 17 writes the file.
   await expect(`/** What \`migrate\` makes, as Postgres prints it. Written by the test of the same name; see there. */
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue } from "@dovecote/core";
 
 export const EXPECTED: readonly (readonly [kind: keyof Catalogue, name: string, definition: string])[] = [
 ${entries.map((entry) => `  ${JSON.stringify(entry)},`).join("\n")}

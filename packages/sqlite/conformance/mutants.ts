@@ -1,14 +1,9 @@
 /** Broken forms of the SQLite driver: each breaks one thing, and the case named for it has to notice. */
-import { type AnyDriver, type Mutant, override } from "@dovecote/conformance";
+import { type AnyDriver, type Mutant, override, type SqlMutant, sqlMutant } from "@dovecote/conformance";
 import type { ClaimedRow, ClaimRequest } from "@dovecote/core";
 import type Database from "better-sqlite3";
 import { toEventRecord } from "../src/rows.ts";
-import type { StatementName, StatementTexts } from "../src/statements.ts";
-
-/** Rewrites one named statement. The pattern has to match exactly once, so that a mutant cannot rot. */
-export interface SqlMutant extends Mutant {
-  texts(original: StatementTexts): StatementTexts;
-}
+import type { StatementName } from "../src/statements.ts";
 
 /** Replaces a method by one that uses the connection in a wrong way. */
 export interface DriverMutant extends Mutant {
@@ -18,7 +13,7 @@ export interface DriverMutant extends Mutant {
 const TOKEN = "and claim_token = :token ";
 const EXPIRY = "and claim_expires_at > :now\n";
 
-export const sqlMutants: readonly SqlMutant[] = [
+export const sqlMutants: readonly SqlMutant<StatementName>[] = [
   sqlMutant("sql-ack-without-token", "FENCE-01", /stale/, "ack", TOKEN, ""),
   sqlMutant("sql-retry-without-token", "FENCE-02", /stale/, "retry", TOKEN, ""),
   sqlMutant("sql-release-without-token", "FENCE-02", /stale/, "release", TOKEN, ""),
@@ -90,30 +85,6 @@ export const mutants: readonly Mutant[] = [...sqlMutants, ...driverMutants].map(
     because,
   }),
 );
-
-function sqlMutant(
-  name: string,
-  breaks: string,
-  because: RegExp,
-  statement: StatementName,
-  pattern: string,
-  replacement: string,
-): SqlMutant {
-  return {
-    name,
-    breaks,
-    because,
-    texts(original) {
-      const parts = original[statement].split(pattern);
-      if (parts.length !== 2) {
-        throw new Error(
-          `mutant ${name}: the pattern must match exactly once in ${statement}, found ${parts.length - 1}`,
-        );
-      }
-      return { ...original, [statement]: parts.join(replacement) };
-    },
-  };
-}
 
 /** The classic: what is due is read first, and updated later by nothing but its id. */
 async function selectThenUpdate(

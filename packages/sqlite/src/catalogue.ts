@@ -1,13 +1,6 @@
 /** The schema of a database as plain data: what `checkSchema` compares. */
+import type { Catalogue } from "@dovecote/core";
 import type { SqliteClient } from "./client.ts";
-
-/** By name, each with a text that is equal exactly if the object is. */
-export interface Catalogue {
-  readonly tables: ReadonlyMap<string, string>;
-  readonly columns: ReadonlyMap<string, string>;
-  readonly indexes: ReadonlyMap<string, string>;
-  readonly constraints: ReadonlyMap<string, string>;
-}
 
 /** Reads the tables that are named; writes nothing (SCHEMA-06). */
 export function readCatalogue(client: SqliteClient, tableNames: readonly string[]): Catalogue {
@@ -52,7 +45,7 @@ export function readCatalogue(client: SqliteClient, tableNames: readonly string[
       indexes.set(name, `${unique}(${keys.map(indexKey).join(", ")}) ${normalise(where)}`.trim());
     }
   }
-  return { tables, columns, indexes, constraints };
+  return { table: tables, column: columns, index: indexes, constraint: constraints };
 }
 
 function rows(client: SqliteClient, sql: string, parameter: string): Record<string, unknown>[] {

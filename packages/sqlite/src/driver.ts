@@ -21,7 +21,7 @@ import type {
   StatsRecord,
   StoredRow,
 } from "@dovecote/core";
-import { DovecoteError } from "@dovecote/core";
+import { assertSchemaUsable, DovecoteError, judgeSchema } from "@dovecote/core";
 import { capabilitiesOf } from "./capabilities.ts";
 import { checkSchema } from "./check-schema.ts";
 import { anyDue, claim } from "./claim.ts";
@@ -39,7 +39,7 @@ import { withLock } from "./lock-wait.ts";
 import { prune } from "./prune.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
-import { applyMigrations, assertUsable, judge, readMarker } from "./schema.ts";
+import { applyMigrations, NEEDS, readMarker } from "./schema.ts";
 import { renew, settle } from "./settle.ts";
 import { boundedSnapshot, fileSnapshot } from "./snapshot.ts";
 import { STATEMENTS, type StatementTexts } from "./statements.ts";
@@ -314,7 +314,7 @@ export class SqliteDriver<Client extends SqliteClient>
 
   #assertSchema(client: SqliteClient): void {
     if (this.#schemaChecked) return;
-    assertUsable(client);
+    assertSchemaUsable(readMarker(client), NEEDS);
     this.#schemaChecked = true;
   }
 
@@ -325,7 +325,7 @@ export class SqliteDriver<Client extends SqliteClient>
   #useWal(): void {
     this.#connection.assertFree();
     const marker = readMarker(this.#client);
-    if (judge(marker) === "tooNew") assertUsable(this.#client);
+    if (judgeSchema(marker, NEEDS) === "tooNew") assertSchemaUsable(marker, NEEDS);
     const { journal_mode } = this.#client.prepare("pragma journal_mode").get() as { journal_mode: string };
     if (journal_mode !== "wal" && this.#file !== "") this.#client.prepare("pragma journal_mode = wal").get();
   }

@@ -1,17 +1,23 @@
 /** Snapshots: a read transaction on a connection of its own, or a fixed upper bound where there can be only one. */
-import { DovecoteError, type DriverSnapshot, type PageRequest, type StoredRow } from "@dovecote/core";
+import {
+  assertSchemaUsable,
+  DovecoteError,
+  type DriverSnapshot,
+  type PageRequest,
+  type StoredRow,
+} from "@dovecote/core";
 import { Connection } from "./connection.ts";
 import { toDovecoteError } from "./errors.ts";
 import { openReadOnly } from "./open.ts";
 import { lastRowId, page } from "./read.ts";
-import { assertUsable } from "./schema.ts";
+import { NEEDS, readMarker } from "./schema.ts";
 import type { StatementTexts } from "./statements.ts";
 
 /** One consistent state: a WAL reader sees the commit at which its transaction first read (PAGE-03). */
 export function fileSnapshot(path: string, texts: StatementTexts): DriverSnapshot {
   const client = openReadOnly(path);
   try {
-    assertUsable(client);
+    assertSchemaUsable(readMarker(client), NEEDS);
     const connection = new Connection(client, texts);
     client.exec("begin");
     const cursor = lastRowId(connection);

@@ -5,10 +5,10 @@ import type { ClaimJson } from "./actors.ts";
 import { toJson } from "./actors.ts";
 
 /** Tells the suite where the victim is, and waits there until it is told to go on, or dies. */
-export type Checkpoint = (name: string, report?: unknown) => Promise<void>;
+type Checkpoint = (name: string, report?: unknown) => Promise<void>;
 
 /** Tells the suite that something was done, and does not wait. */
-export type Progress = (report: unknown) => void;
+type Progress = (report: unknown) => void;
 
 export interface Steps {
   readonly checkpoint: Checkpoint;
@@ -16,7 +16,7 @@ export interface Steps {
 }
 
 /** How each way of settling ended, by its verb: `applied`, or the code it was refused with. */
-export type Verdicts = Readonly<Record<"renew" | "ack" | "retry" | "release" | "quarantine", string>>;
+type Verdicts = Readonly<Record<"renew" | "ack" | "retry" | "release" | "quarantine", string>>;
 
 export interface Scripts {
   /** Writes an event and a business row, in the application's own transaction. */
