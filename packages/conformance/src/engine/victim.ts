@@ -50,11 +50,13 @@ export class Victim<Name extends ScriptName> {
     return found.kind === "checkpoint" ? found.report : null;
   }
 
-  /** Waits until the victim has reported progress that often; answers all of its reports so far. */
+  /** Waits until the victim has reported progress that often, or has nothing left to do; answers its reports so far. */
   async progressed(times: number): Promise<readonly unknown[]> {
     const reports = (): readonly unknown[] =>
       this.#heard.flatMap((each) => (each.kind === "progress" ? [each.report] : []));
-    while (reports().length < times && !this.#ended) await this.#next();
+    const over = (): boolean =>
+      this.#ended || this.#heard.some(({ kind }) => kind === "done" || kind === "failed");
+    while (reports().length < times && !over()) await this.#next();
     return reports();
   }
 
