@@ -1,6 +1,6 @@
 /**
  * What the tables and indexes on Postgres cost: variants of the product's DDL, alternating in one run on one server with
- * fsync, medians over rounds. `product` is the public API; `floor` the same statements by hand on the client.
+ * fsync, medians over rounds, all through the public API. The floor, the same statements by hand, is not measured here.
  *
  *     node src/postgres-storage.ts [events] [rounds]
  */
