@@ -33,6 +33,8 @@ export interface Peer {
 export interface CaseContext extends Peer {
   readonly capabilities: Capabilities;
   readonly locator: Json;
+  /** Whatever is random in a case is made of this number, so that a failure can be repeated. */
+  readonly seed: number;
   /** One more peer on the same space, in this process, with connections of its own. Closed after the case. */
   connect(options?: DovecoteOptions): Promise<Peer>;
   /** The portable API over the first session's driver once more, with other options. */

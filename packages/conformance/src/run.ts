@@ -1,4 +1,5 @@
 /** Running cases. Runners are thin: `describe` and `it` are injected, assertions are `node:assert`. */
+import { randomInt } from "node:crypto";
 import { createDovecote, type DovecoteOptions } from "@dovecote/core";
 import type { Case, CaseContext, Level, Peer } from "./case.ts";
 import { cases } from "./cases/index.ts";
@@ -41,19 +42,31 @@ export function runConformance(
     describe(`level ${level}`, () => {
       for (const each of chosen) {
         const title = `${each.id}: ${each.intent}`;
-        it(title, async () => runCase(await loadHarness(harnessUrl.href), each, pool), CASE_TIMEOUT_MS);
+        it(title, async () => runCase(await loadHarness(harnessUrl.href), each, { pool }), CASE_TIMEOUT_MS);
       }
     });
   }
   afterAll(() => pool.close());
 }
 
-/** Runs one case in a space of its own; `mutant` breaks the driver under test in every process. */
+export interface CaseOptions {
+  readonly pool: ContenderPool;
+  /** Breaks the driver under test in every process. */
+  readonly mutant?: string;
+  /** What everything random in the case is made of. Default: drawn. */
+  readonly seed?: number;
+}
+
+/** A seed for a run that was given none: 32 bits, printed with every failure. */
+export function drawSeed(): number {
+  return randomInt(2 ** 32);
+}
+
+/** Runs one case in a space of its own. */
 export async function runCase(
   harness: Harness,
   { run, migrate }: Case,
-  pool: ContenderPool,
-  mutant?: string,
+  { pool, mutant, seed = drawSeed() }: CaseOptions,
 ): Promise<void> {
   const space = await harness.createSpace();
   const closing: (() => Promise<void>)[] = [() => space.dispose()];
@@ -73,6 +86,7 @@ export async function runCase(
       ...first,
       capabilities: first.session.driver.capabilities,
       locator: space.locator,
+      seed,
       connect,
       reopen: (options) => createDovecote(first.session.driver, options),
       race: (plan) => race(pool, { locator: space.locator, mutant: mutant ?? null }, plan),

@@ -164,7 +164,7 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
 
   async snapshot(options?: api.SnapshotOptions): Promise<Snapshot> {
     const base = toSnapshotBase(options, this.#tenant);
-    return toSnapshot(await this.driver.snapshot(), base);
+    return toSnapshot(await this.#store.snapshots.track(this.driver.snapshot()), base);
   }
 
   tail(options?: api.TailOptions): AsyncIterable<Entry> {

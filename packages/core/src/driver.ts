@@ -203,7 +203,10 @@ export interface StatsRecord {
   readonly oldestDueMs: number | null;
 }
 
-/** A consistent view. Released by `close`, which is idempotent. */
+/**
+ * A consistent view. Released by `close`, which is idempotent and never rejects; a page afterwards is `CLOSED`. The
+ * portable API closes what is open before it closes the driver.
+ */
 export interface DriverSnapshot {
   /** The highest row id in the view: where `tail` goes on (PAGE-06). */
   readonly cursor: number;

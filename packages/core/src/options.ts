@@ -4,6 +4,7 @@ import { BOUNDS } from "./bounds.ts";
 import type { Driver } from "./driver.ts";
 import { DovecoteError } from "./errors.ts";
 import type { Redact } from "./failure.ts";
+import type { OpenSnapshots } from "./snapshot.ts";
 import type { RandomBytes } from "./token.ts";
 
 /** Options of {@link createDovecote}, and of every driver's factory. */
@@ -51,6 +52,7 @@ export interface Store<Tx, Sync extends boolean, Own extends Tx = Tx> {
   readonly maxEventBytes: number;
   readonly redact: Redact | undefined;
   readonly randomBytes: RandomBytes;
+  readonly snapshots: OpenSnapshots;
   closing: Promise<void> | undefined;
   /** Aborts when the store is closed: whoever waits is told. */
   readonly closed: AbortController;

@@ -6,6 +6,7 @@ import type { Capabilities } from "./capabilities.ts";
 import type { Driver, InTransaction, MigrateReport, SchemaReport } from "./driver.ts";
 import type * as api from "./handle.ts";
 import { checkStoreOptions, checkTenant, closed, type DovecoteOptions, type Store } from "./options.ts";
+import { OpenSnapshots } from "./snapshot.ts";
 import { systemRandomBytes } from "./token.ts";
 
 /** The tenant of applications that have only one. */
@@ -26,6 +27,7 @@ export function createDovecote<Tx, Sync extends boolean, Own extends Tx = Tx>(
     maxEventBytes,
     redact,
     randomBytes: randomBytes ?? systemRandomBytes,
+    snapshots: new OpenSnapshots(),
     closing: undefined,
     closed: new AbortController(),
   };
@@ -126,10 +128,13 @@ class RootHandle<Tx, Sync extends boolean, Own extends Tx>
 
   async close(): Promise<void> {
     const store = this.#store;
-    store.closing ??= store.driver.close().catch((error: unknown) => {
-      store.closing = undefined; // it can be tried again
-      throw error;
-    });
+    store.closing ??= store.snapshots
+      .close()
+      .then(() => store.driver.close())
+      .catch((error: unknown) => {
+        store.closing = undefined; // it can be tried again
+        throw error;
+      });
     store.closed.abort();
     return store.closing;
   }

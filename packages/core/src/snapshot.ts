@@ -21,6 +21,36 @@ export interface Snapshot extends AsyncIterable<Entry>, AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** The snapshots that a store has open: they end with it. */
+export class OpenSnapshots {
+  readonly #open = new Set<DriverSnapshot>();
+  #closed = false;
+
+  /** @throws `CLOSED` if the store was closed while the snapshot was being opened. */
+  async track(opening: Promise<DriverSnapshot>): Promise<DriverSnapshot> {
+    const snapshot = await opening;
+    if (this.#closed) {
+      await snapshot.close();
+      throw new DovecoteError("CLOSED", "snapshot: the store was closed");
+    }
+    this.#open.add(snapshot);
+    return {
+      cursor: snapshot.cursor,
+      page: (request) => snapshot.page(request),
+      close: () => {
+        this.#open.delete(snapshot);
+        return snapshot.close();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#open].map((snapshot) => snapshot.close()));
+    this.#open.clear();
+  }
+}
+
 export type PageBase = Omit<PageRequest, "after">;
 
 export function toSnapshotBase(given: unknown, tenant: string | null): PageBase {

@@ -80,9 +80,7 @@ export class PostgresDriver<Client extends PostgresJs>
   readonly #run: Run;
   /** Guards by handle: a handle is as long-lived as its transaction. */
   readonly #guards = new WeakMap<object, Guard>();
-  readonly #snapshots = new Set<DriverSnapshot>();
   #schemaChecked = false;
-  #closed = false;
 
   constructor({ client, ownsClient, schema, texts, migrationLockMs }: PostgresDriverOptions<Client>) {
     this.#client = client;
@@ -176,23 +174,8 @@ export class PostgresDriver<Client extends PostgresJs>
     throw new DovecoteError("UNSUPPORTED", "tail is not offered on Postgres yet");
   }
 
-  async snapshot(): Promise<DriverSnapshot> {
-    const snapshot = await this.#statement("snapshot", () => openSnapshot(this.#client, this.#texts));
-    if (this.#closed) {
-      await snapshot.close();
-      throw new DovecoteError("CLOSED", "snapshot: the store was closed");
-    }
-    const close = async (): Promise<void> => {
-      this.#snapshots.delete(tracked);
-      await snapshot.close();
-    };
-    const tracked: DriverSnapshot = {
-      cursor: snapshot.cursor,
-      page: (request) => snapshot.page(request),
-      close,
-    };
-    this.#snapshots.add(tracked);
-    return tracked;
+  snapshot(): Promise<DriverSnapshot> {
+    return this.#statement("snapshot", () => openSnapshot(this.#client, this.#texts));
   }
 
   list(request: ListRequest): Promise<readonly StoredRow[]> {
@@ -222,8 +205,6 @@ export class PostgresDriver<Client extends PostgresJs>
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
     if (this.#ownsClient) await this.#client.end({ timeout: CLOSE_TIMEOUT_S });
   }
 

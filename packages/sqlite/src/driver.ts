@@ -69,7 +69,6 @@ export class SqliteDriver<Client extends SqliteClient>
   /** Where the database lives; empty in memory. */
   readonly #file: string;
   readonly #waker: Waker;
-  readonly #snapshots = new Set<DriverSnapshot>();
   #schemaChecked = false;
   /** The last claim found something: the next one need not look before it takes the write lock. */
   #expectDue = false;
@@ -171,28 +170,9 @@ export class SqliteDriver<Client extends SqliteClient>
     return this.page(request);
   }
 
-  async snapshot(): Promise<DriverSnapshot> {
-    const snapshot =
-      this.#file === ""
-        ? await this.#read("snapshot", () =>
-            boundedSnapshot(this.#connection, (request) => this.page(request)),
-          )
-        : await this.#exclusively("snapshot", () => fileSnapshot(this.#file, this.#texts));
-    if (this.#closed) {
-      await snapshot.close();
-      throw new DovecoteError("CLOSED", "snapshot: the store was closed");
-    }
-    const close = async (): Promise<void> => {
-      this.#snapshots.delete(tracked);
-      await snapshot.close();
-    };
-    const tracked: DriverSnapshot = {
-      cursor: snapshot.cursor,
-      page: (request) => snapshot.page(request),
-      close,
-    };
-    this.#snapshots.add(tracked);
-    return tracked;
+  snapshot(): Promise<DriverSnapshot> {
+    if (this.#file !== "") return this.#exclusively("snapshot", () => fileSnapshot(this.#file, this.#texts));
+    return this.#read("snapshot", () => boundedSnapshot(this.#connection, (request) => this.page(request)));
   }
 
   list(request: ListRequest): Promise<readonly StoredRow[]> {
@@ -228,7 +208,6 @@ export class SqliteDriver<Client extends SqliteClient>
   async close(): Promise<void> {
     this.#closed = true;
     this.#waker.close();
-    await Promise.all([...this.#snapshots].map((snapshot) => snapshot.close()));
     try {
       if (this.#ownsClient) this.#client.close();
     } catch (error) {

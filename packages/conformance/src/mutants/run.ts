@@ -45,7 +45,7 @@ async function assertKilled(harness: Harness, mutant: Mutant, pool: ContenderPoo
   const suspects = casesOf(mutant);
   assert.ok(suspects.length > 0, `no case has the id ${mutant.breaks} that mutant ${mutant.name} breaks`);
   for (const suspect of suspects) {
-    const failure = await failureOf(() => runCase(harness, suspect, pool, mutant.name));
+    const failure = await failureOf(() => runCase(harness, suspect, { pool, mutant: mutant.name }));
     if (failure === undefined) continue;
     assert.ok(
       failure instanceof assert.AssertionError,
