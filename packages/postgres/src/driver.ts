@@ -1,5 +1,5 @@
 /** The driver of Postgres: every lifecycle operation is a statement or two in autocommit on the pool. */
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import {
   assertSchemaUsable,
   type Capabilities,
@@ -35,7 +35,7 @@ import {
   runOf,
 } from "./client.ts";
 import { enqueue } from "./enqueue.ts";
-import { afterWrite, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
+import { afterWrite, isConnectionLoss, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
 import { Guard } from "./guard.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
@@ -272,7 +272,7 @@ export class PostgresDriver<Client extends PostgresJs>
 
 /**
  * A statement in autocommit that conflicts with others did nothing, and is asked again. Only where the session's default
- * isolation is above READ COMMITTED.
+ * isolation is above READ COMMITTED. One whose connection was lost is reported when the pool knows it as well.
  */
 function repeated(run: Run): Run {
   return async (text, parameters) => {
@@ -280,9 +280,19 @@ function repeated(run: Run): Run {
       try {
         return await run(text, parameters);
       } catch (error) {
+        if (isConnectionLoss(error)) await untilClosed();
         if (!isTransient(error) || attempt === CONFLICT_ATTEMPTS) throw error;
         await delay(Math.random() * 2 ** attempt);
       }
     }
   };
+}
+
+/**
+ * postgres.js reports a broken socket before it takes the connection out of the pool. Whoever calls again at once would
+ * be sent on it, and wait for ever: 22 of 25 times with a pool of one. The close comes after the first turn of the loop.
+ */
+async function untilClosed(): Promise<void> {
+  await immediate();
+  await immediate();
 }

@@ -105,6 +105,17 @@ export function isTransient(thrown: unknown): boolean {
   return code === "40001" || code === "40P01";
 }
 
+/** The connection is gone, or goes now: nothing that is sent on it will be answered. Its close may be yet to be reported. */
+export function isConnectionLoss(thrown: unknown): boolean {
+  const { severity } =
+    typeof thrown === "object" && thrown !== null ? (thrown as { severity?: unknown }) : {};
+  // What a function of the server raises under such a code leaves the connection alive.
+  return (
+    MEANINGS[codeOf(thrown)] === LOST &&
+    (severity === undefined || severity === "FATAL" || severity === "PANIC")
+  );
+}
+
 function codeOf(thrown: unknown): string {
   const { code } = typeof thrown === "object" && thrown !== null ? (thrown as { code?: unknown }) : {};
   return typeof code === "string" ? code : "";

@@ -10,7 +10,7 @@
  */
 import { DovecoteError } from "@dovecote/core";
 import type { PostgresJs, PostgresJsConnection } from "./client.ts";
-import { isSchemaFault, toDovecoteError } from "./errors.ts";
+import { isConnectionLoss, isSchemaFault, toDovecoteError } from "./errors.ts";
 
 /** What postgres.js hands to `onexecute`: the connection that a query was sent on. */
 interface RawConnection {
@@ -166,6 +166,9 @@ class Transaction implements SafeConnection {
       .finally(() => this.#outstanding.delete(query))
       .catch((error: unknown) => {
         this.#firstFailure ??= error;
+        // postgres.js reports the error before the close. What is sent in between stays in the connection's queue through
+        // its reconnect, waits there for an answer that nobody will give, and the pool has lost the connection.
+        if (isConnectionLoss(error)) this.#close(error);
       });
     if (this.#full) this.#waiting.push(query);
     else this.#full = !this.#connection?.execute(query);
@@ -178,6 +181,7 @@ class Transaction implements SafeConnection {
   };
 
   #close(cause: unknown): void {
+    if (this.#loss !== undefined) return;
     const message = "the connection was lost; the transaction was rolled back";
     this.#loss = new DovecoteError("CONNECTION_LOST", message, { cause });
     for (const query of this.#outstanding) query.reject(this.#loss);

@@ -1,7 +1,7 @@
 /** Snapshots: one consistent state, on a connection that is given back on every way out. */
 import { type Entry, isDovecoteError, type Snapshot } from "@dovecote/core";
 import { describe, expect, it } from "vitest";
-import { event, killBackend, type Migrated, migrated, refused, until } from "./support.ts";
+import { event, killBackend, type Migrated, migrated, refused } from "./support.ts";
 
 async function filled(count: number, max: number): Promise<Migrated> {
   const space = await migrated({ max });
@@ -142,10 +142,6 @@ describe("PAGE-03: on a pool of one the connection is given back", () => {
     const snapshot = await space.dovecote.snapshot({ pageSize: 2 });
     const holder = () => space.other`
       select pid from pg_locks where relation = ${`"${space.schema}".dovecote_events`}::regclass and granted`;
-    let closed = 0;
-    space.sql.options.onclose = () => {
-      closed += 1;
-    };
     const seen: number[] = [];
     const loop = async (): Promise<void> => {
       for await (const { rowId } of snapshot) {
@@ -153,8 +149,6 @@ describe("PAGE-03: on a pool of one the connection is given back", () => {
         if (rowId !== 2) continue;
         const [backend] = await holder();
         await killBackend(space.other, Number(backend?.pid));
-        // With a query on its way, postgres.js 3.4.9 loses the connection for good: that is upstream's.
-        await until(async () => (await space.other`select 1`).length === 1 && closed > 0);
       }
     };
     const error = await loop().catch((thrown: unknown) => thrown);
