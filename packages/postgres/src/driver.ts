@@ -1,5 +1,5 @@
 /** The driver of Postgres: every lifecycle operation is a statement or two in autocommit on the pool. */
-import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import {
   assertSchemaUsable,
   type Capabilities,
@@ -33,6 +33,7 @@ import {
   type PostgresTransaction,
   type Run,
   runOf,
+  untilClosed,
 } from "./client.ts";
 import { enqueue } from "./enqueue.ts";
 import { afterWrite, isConnectionLoss, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
@@ -286,13 +287,4 @@ function repeated(run: Run): Run {
       }
     }
   };
-}
-
-/**
- * postgres.js reports a broken socket before it takes the connection out of the pool. Whoever calls again at once would
- * be sent on it, and wait for ever: 22 of 25 times with a pool of one. The close comes after the first turn of the loop.
- */
-async function untilClosed(): Promise<void> {
-  await immediate();
-  await immediate();
 }

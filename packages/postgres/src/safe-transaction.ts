@@ -9,7 +9,7 @@
  * waits is rejected (TX-06).
  */
 import { DovecoteError } from "@dovecote/core";
-import type { PostgresJs, PostgresJsConnection } from "./client.ts";
+import { type PostgresJs, type PostgresJsConnection, untilClosed } from "./client.ts";
 import { isConnectionLoss, isSchemaFault, toDovecoteError } from "./errors.ts";
 
 /** What postgres.js hands to `onexecute`: the connection that a query was sent on. */
@@ -66,6 +66,7 @@ async function begun(client: PostgresJs, begin: string): Promise<Transaction> {
       return transaction;
     } catch (error) {
       const { code, message, retryable } = toDovecoteError(error, "transaction");
+      if (code === "CONNECTION_LOST") await untilClosed();
       if (code === "CONNECTION_LOST" && attempt < BEGIN_ATTEMPTS) continue;
       // Whatever was lost on the way to BEGIN, nothing had been written: it is never ambiguous.
       throw new DovecoteError(code, message, { retryable, cause: error });
@@ -137,7 +138,10 @@ class Transaction implements SafeConnection {
     this.#ended = true;
     // Nothing goes out behind a query that is still under way: postgres.js does not recover from losing both.
     await Promise.race([Promise.allSettled(this.#outstanding), this.#lost.catch(() => {})]);
-    if (this.#loss !== undefined) throw this.#loss;
+    if (this.#loss !== undefined) {
+      await untilClosed();
+      throw this.#loss;
+    }
     if (!this.#holds()) throw overByItself();
     const query = this.#client.unsafe(statement, [], { simple: true }) as unknown as RawQuery;
     query.handler = (sent) => this.#send(sent);
@@ -150,6 +154,7 @@ class Transaction implements SafeConnection {
         throw new DovecoteError("DRIVER_FAILURE", `${statement}: Postgres refused it`, { cause: error });
       }
       if (failure.code !== "CONNECTION_LOST") throw failure;
+      await untilClosed();
       const message = `${statement}: the connection was lost`;
       throw new DovecoteError("CONNECTION_LOST", message, { ambiguous, cause: error });
     }

@@ -2,6 +2,7 @@
  * Kills the backends of transactions of our own, in every moment that matters, and reports how each call ended. A
  * process of its own: what must not happen would end it.
  */
+import { setImmediate as immediate } from "node:timers/promises";
 import { isDovecoteError } from "@dovecote/core";
 import postgresClient from "postgres";
 import { postgres } from "../src/index.ts";
@@ -141,6 +142,9 @@ async function main({ url, schema, max, moment, kills }: SafeTransactionTask): P
     // Every place of the pool gets a connection again. A kill that came after the commit is met here; and postgres.js
     // 3.4.9 rejects the first query of a new connection with the error that ended the old one.
     await Promise.all(Array.from({ length: max }, () => code(sql`select 1`)));
+    // What is sent before postgres.js has seen the close is never answered.
+    await immediate();
+    await immediate();
     const probes = await Promise.all(Array.from({ length: max }, () => code(sql`select 1`)));
     faults.push(...probes.filter((probe) => probe !== "resolved"));
     // Only now, with a live connection in the place of the dead one, the handle is used again.
