@@ -125,7 +125,7 @@ describe("waiting", () => {
     ["lock_timeout", "55P03"],
     ["statement_timeout", "57014"],
   ])("ERR-02: longer than %s is STORE_BUSY, retryable, and nothing happened", async (setting, code) => {
-    const { dovecote, other, schema, claim } = await claimed({ connection: { [setting]: 50 } as never });
+    const { dovecote, other, schema, claim } = await claimed({ connection: { [setting]: 500 } as never });
     await dovecote.stats();
     const release = await holding(`select from "${schema}".dovecote_deliveries for update`);
     const error = await refused("STORE_BUSY", () => dovecote.ack(claim));
