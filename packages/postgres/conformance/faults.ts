@@ -82,6 +82,23 @@ export function faultsOf(sql: postgresClient.Sql, schema: string, application: s
         },
       };
     },
+    async failCommits() {
+      await run(`create function ${quoted}.refuse_commit() returns trigger language plpgsql
+        as 'begin raise exception ''refused at the commit''; end'`);
+      await run(`create constraint trigger refuse_commit after insert or update or delete on ${deliveries}
+        deferrable initially deferred for each row execute function ${quoted}.refuse_commit()`);
+      return { release: () => run(`drop function ${quoted}.refuse_commit() cascade`) };
+    },
+    // The error of a full disk without a full disk: every new version of a row asks for room.
+    async fillDisk() {
+      await run(`create function ${quoted}.refuse_room() returns trigger language plpgsql
+        as 'begin raise sqlstate ''53100'' using message = ''could not extend file''; end'`);
+      for (const table of ["dovecote_events", "dovecote_deliveries"]) {
+        await run(`create trigger refuse_room before insert or update on ${quoted}.${table}
+          for each row execute function ${quoted}.refuse_room()`);
+      }
+      return { release: () => run(`drop function ${quoted}.refuse_room() cascade`) };
+    },
     async severConnections() {
       await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${application}`;
     },

@@ -2,18 +2,21 @@
 import { randomUUID } from "node:crypto";
 import {
   type AppTransaction,
+  type ConnectOptions,
   defineHarness,
   type Harness,
   type OpenTransaction,
   type Session,
 } from "@dovecote/conformance";
 import postgresClient from "postgres";
+import type { PostgresExecutor } from "../src/client.ts";
 import { PostgresDriver } from "../src/driver.ts";
 import { capabilities } from "../src/index.ts";
 import { quoteIdentifier } from "../src/schema.ts";
 import { statementsOf } from "../src/statements.ts";
 import { faultsOf } from "./faults.ts";
-import { driverMutants, mutants, sqlMutants } from "./mutants.ts";
+import { freezeStatistics, HOSTILE } from "./hostile.ts";
+import { mutants } from "./mutants/index.ts";
 import { probeOf } from "./probe.ts";
 
 /** Of the server to test on; whoever runs the suite starts one. */
@@ -42,32 +45,33 @@ const harness: Harness = defineHarness({
       },
     };
   },
-  async connect(locator, { mutant }) {
-    return connect(String(locator), mutant);
+  async connect(locator, options) {
+    return connect(String(locator), options);
   },
 });
 
 export default harness;
 
-function connect(schema: string, mutant: string | undefined): Session {
+async function connect(schema: string, { mutant, hostile }: ConnectOptions): Promise<Session> {
   const application = `session-${randomUUID()}`;
   const client = postgresClient(serverUrl(), {
-    max: 4,
+    max: hostile ? 1 : 4,
     // A connection that dies while postgres.js fetches types ends the process by an unhandled rejection of its own.
     fetch_types: false,
     onnotice: () => {},
-    connection: { application_name: application },
+    connection: { ...(hostile && HOSTILE), application_name: application },
   });
   // Reads, and faults: never a connection of the driver.
   const other = postgresClient(serverUrl(), { max: 6, onnotice: () => {} });
+  if (hostile) await freezeStatistics(other, schema);
   const original = statementsOf(quoteIdentifier(schema));
-  const rewrite = sqlMutants.find(({ name }) => name === mutant);
-  const texts = rewrite === undefined ? original : rewrite.texts(original);
+  const broken = mutants.find(({ name }) => name === mutant);
+  const texts = broken !== undefined && "texts" in broken ? broken.texts(original) : original;
   const driver = new PostgresDriver({ client, ownsClient: false, schema, texts });
-  const wrap = driverMutants.find(({ name }) => name === mutant)?.wrap;
   return {
-    driver: wrap === undefined ? driver : wrap(driver, client, schema),
+    driver: broken !== undefined && "wrap" in broken ? broken.wrap(driver, client, schema) : driver,
     root: client,
+    otherRoots: [executorOf(client)],
     transaction: <T>(fn: (tx: AppTransaction) => T) =>
       client.begin((tx) => fn(appTransaction(tx, schema))) as Promise<Awaited<T>>,
     begin: () => begin(client, schema),
@@ -77,6 +81,13 @@ function connect(schema: string, mutant: string | undefined): Session {
       // With a query lost in flight, postgres.js waits for its reply for ever.
       await Promise.all([client.end({ timeout: 1 }), other.end()]);
     },
+  };
+}
+
+/** A pool of a client with a query method, as node-postgres has one: every query may run on another connection. */
+function executorOf(client: postgresClient.Sql): PostgresExecutor {
+  return {
+    query: async (text, parameters) => ({ rows: await client.unsafe<object[]>(text, parameters) }),
   };
 }
 

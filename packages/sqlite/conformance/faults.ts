@@ -38,7 +38,24 @@ const DAMAGES = {
   },
 } as const;
 
-export function faultsOf(db: Database.Database, file: string): Faults {
+/**
+ * A row that refers to nothing is noticed at the commit, since its constraint is deferred. Foreign keys are enforced on
+ * the connections of better-sqlite3 unless they are switched off.
+ */
+const REFUSE_COMMITS = `create table refusals (id integer primary key,
+    missing integer references refusals (id) deferrable initially deferred);
+  ${["insert", "update", "delete"]
+    .map(
+      (event) => `create trigger refuse_${event} after ${event} on dovecote_deliveries
+    begin insert into refusals (missing) values (-1); end;`,
+    )
+    .join("\n")}`;
+
+/** SQLite's own limit of the pages of a file: what does not fit is refused as on a full disk. */
+const MAX_PAGES = 4_294_967_294;
+
+/** `client` is the connection of the session, `db` another one to its file. */
+export function faultsOf(db: Database.Database, client: Database.Database, file: string): Faults {
   return {
     async expireLeases(rowIds) {
       const expire = db.prepare(`update dovecote_deliveries
@@ -69,6 +86,24 @@ export function faultsOf(db: Database.Database, file: string): Faults {
         async release() {
           holder.exec("rollback");
           holder.close();
+        },
+      };
+    },
+    async failCommits() {
+      db.exec(REFUSE_COMMITS);
+      return {
+        async release() {
+          db.exec(`drop trigger refuse_insert; drop trigger refuse_update; drop trigger refuse_delete;
+            drop table refusals`);
+        },
+      };
+    },
+    async fillDisk() {
+      const pages = client.pragma("page_count", { simple: true });
+      client.pragma(`max_page_count = ${pages}`);
+      return {
+        async release() {
+          client.pragma(`max_page_count = ${MAX_PAGES}`);
         },
       };
     },

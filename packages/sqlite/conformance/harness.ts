@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   type AppTransaction,
+  type ConnectOptions,
   defineHarness,
   type Harness,
   type OpenTransaction,
@@ -14,7 +15,8 @@ import { SqliteDriver } from "../src/driver.ts";
 import { capabilities } from "../src/index.ts";
 import { STATEMENTS } from "../src/statements.ts";
 import { faultsOf } from "./faults.ts";
-import { driverMutants, mutants, sqlMutants } from "./mutants.ts";
+import { beHostile } from "./hostile.ts";
+import { mutants } from "./mutants/index.ts";
 import { probeOf } from "./probe.ts";
 
 const BUSY_BUDGET_MS = 5_000;
@@ -36,21 +38,21 @@ const harness: Harness = defineHarness({
       },
     };
   },
-  async connect(locator, { mutant }) {
-    return connect(String(locator), mutant);
+  async connect(locator, options) {
+    return connect(String(locator), options);
   },
 });
 
 export default harness;
 
-function connect(file: string, mutant: string | undefined): Session {
+function connect(file: string, { mutant, hostile }: ConnectOptions): Session {
   const client = new Database(file);
+  if (hostile) beHostile(client);
   // Reads, and faults: never the connection of the driver.
   const other = new Database(file);
-  const rewrite = sqlMutants.find(({ name }) => name === mutant);
-  const texts = rewrite === undefined ? STATEMENTS : rewrite.texts(STATEMENTS);
+  const broken = mutants.find(({ name }) => name === mutant);
+  const texts = broken !== undefined && "texts" in broken ? broken.texts(STATEMENTS) : STATEMENTS;
   const driver = new SqliteDriver({ client, ownsClient: false, busyBudgetMs: BUSY_BUDGET_MS, texts });
-  const wrap = driverMutants.find(({ name }) => name === mutant)?.wrap;
   const tx: AppTransaction = {
     handle: client,
     writeBusinessRow(id) {
@@ -58,14 +60,14 @@ function connect(file: string, mutant: string | undefined): Session {
     },
   };
   return {
-    driver: wrap === undefined ? driver : wrap(driver, client),
+    driver: broken !== undefined && "wrap" in broken ? broken.wrap(driver, client) : driver,
     root: client,
     async transaction<T>(fn: (tx: AppTransaction) => T): Promise<Awaited<T>> {
       return await client.transaction(() => fn(tx)).immediate();
     },
     begin: async () => begin(client, tx),
     probe: probeOf(other),
-    faults: faultsOf(other, file),
+    faults: faultsOf(other, client, file),
     async close() {
       client.close();
       other.close();

@@ -22,7 +22,7 @@ export function probeOf(db: Database.Database): Probe {
       const rows = db.prepare(DELIVERIES).all() as Raw<ProbedDelivery>[];
       return rows.map((row) => ({
         ...row,
-        token: row.state === "claimed" ? row.token : null, // hex(null) is an empty text
+        token: row.token === "" ? null : row.token, // hex(null) is an empty text
         shared: row.shared === null ? null : row.shared === 1,
       }));
     },

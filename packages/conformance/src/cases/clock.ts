@@ -18,7 +18,9 @@ export const clockCases: readonly Case[] = [
     async run(t) {
       const { session, outbox } = t;
       const other = await t.connect();
-      const { rowId } = await enqueuedAndClaimed(t, { leaseMs: 300 });
+      // Connected, so that the first look comes long before the expiry.
+      await other.outbox.stats();
+      const { rowId } = await enqueuedAndClaimed(t, { leaseMs: 1000 });
       const expiresAt = (await deliveryOf(session, rowId)).expiresAt ?? 0;
       for (;;) {
         const before = await session.probe.now();
@@ -108,6 +110,25 @@ export const clockCases: readonly Case[] = [
           await t.outbox.ack(claim);
         }
       }
+    },
+  },
+  {
+    id: "CLOCK-04",
+    level: 1,
+    intent: "the time zone of a session, and its formats of times, change nothing",
+    async run(t) {
+      const there = await t.connect({}, { hostile: true });
+      const undistorted = async <T>(call: () => T): Promise<Awaited<T>> => await call();
+      await neitherStealsNorLoses(t, there, undistorted);
+      await storesTheDatabasesTimes(t, there, undistorted);
+      const { rowId } = await enqueued(t, event(), { delayMs: HOUR_MS });
+      const { entries } = await there.outbox.page({ after: rowId - 1 });
+      const { availableAt } = await deliveryOf(t.session, rowId);
+      assert.equal(
+        entries[0]?.delivery.availableAt.getTime(),
+        Math.floor(availableAt / 1000),
+        "a time must be read as the instant that is stored",
+      );
     },
   },
 ];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BOUNDS, createDovecote, type ErrorCode } from "@dovecote/core";
+import { BOUNDS, type ErrorCode } from "@dovecote/core";
 import type { Case, CaseContext, Outbox } from "../case.ts";
 import type { AnyDriver } from "../define-harness.ts";
 import { badArguments } from "./bad-arguments.ts";
@@ -129,5 +129,5 @@ function counted(t: CaseContext): { readonly outbox: Outbox; readonly calls: rea
       };
     },
   });
-  return { outbox: createDovecote(driver), calls };
+  return { outbox: t.reopen({}, driver), calls };
 }

@@ -9,6 +9,7 @@ import { turns } from "./waiting.ts";
 import { held } from "./written.ts";
 
 const HOUR_US = 3600 * 1_000_000;
+const BOTH_WAIT_US = 80_000;
 
 export const fenceRaceCases: readonly Case[] = [
   {
@@ -51,8 +52,8 @@ export const fenceRaceCases: readonly Case[] = [
     async run(t) {
       const { session } = t;
       const [settler, claimer] = [await t.connect(), await t.connect()];
-      for (let round = 0; round < 4; round++) {
-        const old = await enqueuedAndClaimed(t, { leaseMs: 200 });
+      for (let round = 0; round < 10; round++) {
+        const old = await enqueuedAndClaimed(t, { leaseMs: 100 });
         const { expiresAt } = await deliveryOf(session, old.rowId);
         assert.ok(expiresAt !== null, "a claimed row must have an expiry");
         const lock = await session.faults.holdLock(old.rowId);
@@ -65,7 +66,9 @@ export const fenceRaceCases: readonly Case[] = [
           while ((await session.probe.now()) <= expiresAt) await turns(session, 1);
           whileLocked = await deliveryOf(session, old.rowId);
           claim = held(claimer.outbox.claim({ worker: "w2" }));
-          await turns(session, 5);
+          // Both have waited for so long that either may be the next: who tries again in growing steps has grown.
+          const both = (await session.probe.now()) + BOTH_WAIT_US;
+          while ((await session.probe.now()) <= both) await turns(session, 1);
         } finally {
           await lock.release();
         }

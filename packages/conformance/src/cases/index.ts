@@ -2,13 +2,18 @@
 import type { Case } from "../case.ts";
 import { claimCases } from "./claim.ts";
 import { clockCases } from "./clock.ts";
+import { commitFailureCases } from "./commit-failures.ts";
 import { crashCases } from "./crash.ts";
 import { dataCases } from "./data.ts";
 import { errorCases } from "./errors.ts";
+import { fullCases } from "./errors-full.ts";
 import { fenceCases } from "./fence.ts";
+import { historyCases } from "./history.ts";
+import { hostileCases } from "./hostile.ts";
 import { identityCases } from "./identity.ts";
 import { leaseCases } from "./lease.ts";
 import { lifeCases } from "./life.ts";
+import { modelCases } from "./model.ts";
 import { pageCases } from "./page.ts";
 import { schemaCases } from "./schema.ts";
 import { settleCases } from "./settle.ts";
@@ -34,4 +39,9 @@ export const cases: readonly Case[] = [
   ...wakeCases,
   ...crashCases,
   ...severCases,
+  ...historyCases,
+  ...modelCases,
+  ...commitFailureCases,
+  ...fullCases,
+  ...hostileCases,
 ];

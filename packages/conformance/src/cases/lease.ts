@@ -6,6 +6,8 @@ import type { Answer, ClaimJson } from "../engine/actors.ts";
 import { deliveryOf, refused, unchanged } from "./expect.ts";
 import { claimed, enqueued, enqueuedAndClaimed, enqueuedMany, expired, takenOver } from "./given.ts";
 import { assertTime, succeedsFrom, timed, upcoming } from "./times.ts";
+import { turns } from "./waiting.ts";
+import { held } from "./written.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -176,6 +178,7 @@ export const leaseCases: readonly Case[] = [
     intent: "renew racing a takeover of an expired lease: the takeover wins, and renew loses",
     run: (t) =>
       renewRace(t, {
+        rounds: 16,
         given: ({ rowId }) => t.session.faults.expireLeases([rowId]),
         check(renewed, takeovers) {
           const lost = { refused: "LOST_CLAIM", retryable: false };
@@ -190,6 +193,7 @@ export const leaseCases: readonly Case[] = [
     intent: "renew racing a takeover of a live lease: renew wins, and the takeover gets nothing",
     run: (t) =>
       renewRace(t, {
+        rounds: 16,
         given: async () => {},
         check(renewed, takeovers) {
           assert.deepEqual(renewed, { ok: null }, "a live lease must be renewed");
@@ -202,11 +206,16 @@ export const leaseCases: readonly Case[] = [
     level: 2,
     intent: "renew racing a takeover while the lease expires: never both",
     run(t) {
-      // How long the lease still lives when a round is prepared: follows the moment when the contenders act.
-      let leftMs = 8;
+      // How long the lease still lives when a round is prepared: follows the moment when the contenders act, which is
+      // as late as the machine is busy. In smaller steps each time it was passed, in larger ones until it is.
+      let leftMs = 32;
+      let step = 2;
+      let wonBefore: boolean | undefined;
       return renewRace(t, {
+        rounds: 24,
+        pollMs: 30,
         async given({ rowId }) {
-          const expiresAt = (await t.session.probe.now()) + Math.round(leftMs) * 1000;
+          const expiresAt = (await t.session.probe.now()) + Math.round(leftMs * 1000);
           await t.session.faults.overwriteDelivery(rowId, { expiresAt });
         },
         check(renewed, takeovers) {
@@ -214,7 +223,10 @@ export const leaseCases: readonly Case[] = [
           if (!won) assert.equal(renewed.refused, "LOST_CLAIM", "a lease that ended is lost");
           const wins = (won ? 1 : 0) + takeovers;
           assert.ok(wins <= 1, `a renewal and a takeover of one lease must not both win, ${wins} did`);
-          leftMs = Math.min(500, Math.max(1, won ? leftMs * 0.8 : leftMs * 1.3));
+          if (wonBefore !== undefined)
+            step = wonBefore === won ? Math.min(2, step ** 1.5) : Math.max(SMALLEST_STEP, step ** 0.5);
+          wonBefore = won;
+          leftMs = Math.min(500, Math.max(1, won ? leftMs / step : leftMs * step));
         },
       });
     },
@@ -242,6 +254,39 @@ export const leaseCases: readonly Case[] = [
         const taken = await claimed(outbox, { worker: "w2" });
         assert.equal(taken.rowId, claim.rowId, "an expired lease must stay free to be taken over");
         await outbox.ack(taken);
+      }
+    },
+  },
+  {
+    id: "LEASE-06",
+    level: 1,
+    intent: "a claim that expires while its renewal waits for a lock is not renewed",
+    async run(t) {
+      const { session, outbox } = t;
+      const claim = await enqueuedAndClaimed(t, { leaseMs: 300 });
+      const { expiresAt } = await deliveryOf(session, claim.rowId);
+      assert.ok(expiresAt !== null, "a claimed row must have an expiry");
+      const lock = await session.faults.holdLock(claim.rowId);
+      let renewal: Promise<unknown>;
+      let whileLocked: ProbedDelivery;
+      try {
+        renewal = held(outbox.renew(claim, { leaseMs: 60_000 }));
+        while ((await session.probe.now()) <= expiresAt) await turns(session, 1);
+        whileLocked = await deliveryOf(session, claim.rowId);
+      } finally {
+        await lock.release();
+      }
+      if (whileLocked.expiresAt === expiresAt) {
+        const what = "the renewal of a claim that expired while it waited";
+        await refused(what, ["LOST_CLAIM"], () => renewal);
+        assert.deepEqual(
+          await deliveryOf(session, claim.rowId),
+          whileLocked,
+          `${what} must leave the row byte-identical`,
+        );
+      } else {
+        // A store that locks nothing for longer than a step has renewed it in time.
+        await renewal;
       }
     },
   },
@@ -303,28 +348,35 @@ function granted(answer: Answer<readonly ClaimJson[]>): readonly ClaimJson[] {
   return answer.ok;
 }
 
+const SMALLEST_STEP = 1.03;
+
 interface RenewRace {
+  readonly rounds: number;
+  /** How long those who would take the claim over ask for it, again and again; they ask once if it is absent. */
+  readonly pollMs?: number;
   /** Decides how the lease stands when the contenders act. */
   given(claim: Claim): Promise<void>;
   check(renewed: Answer<null>, takeovers: number): void;
 }
 
 /** One contender renews a claim, three would take it over. */
-async function renewRace(t: CaseContext, { given, check }: RenewRace): Promise<void> {
+async function renewRace(t: CaseContext, { rounds, pollMs, given, check }: RenewRace): Promise<void> {
   let claim: Claim | undefined;
-  await t.race<"renew" | "claim">({
+  await t.race<"renew" | "claim" | "poll">({
     contenders: CONTENDERS.length,
-    rounds: 16,
+    rounds,
     async prepare(round) {
       claim = await enqueuedAndClaimed(t);
       // For who cannot have that event: a claim that finds nothing is over before the others have begun.
-      await enqueuedMany(t, CONTENDERS.length);
+      if (pollMs === undefined) await enqueuedMany(t, CONTENDERS.length);
       await given(claim);
       const ref = { rowId: claim.rowId, attempt: claim.attempt, token: claim.token.reveal() };
       return CONTENDERS.map((worker, index) =>
         index === round % CONTENDERS.length
           ? { actor: "renew" as const, input: { claim: ref, leaseMs: 60_000 } }
-          : claimTask(worker, 1),
+          : pollMs === undefined
+            ? claimTask(worker, 1)
+            : { actor: "poll" as const, input: { ...claimTask(worker, 1).input, forMs: pollMs } },
       );
     },
     async check(answers, round) {

@@ -5,6 +5,7 @@ import { refused, unchanged } from "./expect.ts";
 import { claimed, enqueued, enqueuedAndClaimed, event } from "./given.ts";
 import { FAILURE } from "./settling.ts";
 import { eventually, promptly, turns } from "./waiting.ts";
+import { accepted } from "./written.ts";
 
 export const lifeCases: readonly Case[] = [
   {
@@ -52,9 +53,11 @@ export const lifeCases: readonly Case[] = [
     async run(t) {
       const { outbox } = await t.connect();
       await outbox.claim({ worker: "w1" });
-      await Promise.all([outbox.close(), outbox.close()]);
-      await outbox.close();
-      await outbox[Symbol.asyncDispose]();
+      await accepted("a close at the same time as another", () =>
+        Promise.all([outbox.close(), outbox.close()]),
+      );
+      await accepted("a close after another", () => outbox.close());
+      await accepted("a dispose after a close", () => outbox[Symbol.asyncDispose]());
       const unused = await t.connect();
       await unused.outbox[Symbol.asyncDispose]();
       await unused.outbox.close();
@@ -73,12 +76,14 @@ export const lifeCases: readonly Case[] = [
       await open.writeBusinessRow("begun before the close");
       const closing = outbox.close();
       await turns(t.session);
-      await open.commit();
+      await accepted("the commit of what was open when the store was closed", () => open.commit());
       await promptly(t.session, "close", () => closing);
-      await session.transaction((tx) => tx.writeBusinessRow("written after the close"));
-      const again = await session.begin();
-      await again.writeBusinessRow("rolled back after the close");
-      await again.rollback();
+      await accepted("the application's own transaction after the close", async () => {
+        await session.transaction((tx) => tx.writeBusinessRow("written after the close"));
+        const again = await session.begin();
+        await again.writeBusinessRow("rolled back after the close");
+        await again.rollback();
+      });
       assert.deepEqual(
         await t.session.probe.businessRows(),
         ["begun before the close", "written after the close"],

@@ -4,6 +4,7 @@ import type { Case, CaseContext, Peer } from "../case.ts";
 import { refused, unchanged } from "./expect.ts";
 import { claimed, enqueued, enqueuedAndClaimed } from "./given.ts";
 import { assertSchema, withoutSchema } from "./schema-report.ts";
+import { accepted } from "./written.ts";
 
 export const schemaMarkerCases: readonly Case[] = [
   {
@@ -14,8 +15,10 @@ export const schemaMarkerCases: readonly Case[] = [
       const version = await versionOf(t);
       await t.session.faults.writeSchemaMarker({ version: version + 1, requires: version });
       for (const peer of [t, await t.connect()]) {
-        await enqueued(peer);
-        await peer.outbox.ack(await claimed(peer.outbox));
+        await accepted("what writes to a newer schema that may be written", async () => {
+          await enqueued(peer);
+          await peer.outbox.ack(await claimed(peer.outbox));
+        });
         await assertSchema("of a newer schema that may be written", peer, {
           status: "ok",
           version: version + 1,

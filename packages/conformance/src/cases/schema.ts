@@ -6,6 +6,7 @@ import { claimed, enqueued, enqueuedAndClaimed } from "./given.ts";
 import { schemaMarkerCases } from "./schema-marker.ts";
 import { assertSchema, withoutSchema } from "./schema-report.ts";
 import { schemaStateCases } from "./schema-states.ts";
+import { accepted } from "./written.ts";
 
 export const schemaCases: readonly Case[] = [
   {
@@ -53,7 +54,9 @@ export const schemaCases: readonly Case[] = [
       await outbox.migrate();
       await assertSchema("after migrate", t, { status: t.capabilities.durable ? "ok" : "none" });
       await outbox.ack(await enqueuedAndClaimed(t));
-      const [row] = await session.probe.deliveries();
+      const [row] = await accepted("a look in the place that its locator names", () =>
+        session.probe.deliveries(),
+      );
       assert.equal(row?.state, "delivered", "the store must be in the place that its locator names");
       const { outbox: other } = await t.connect();
       assert.equal(

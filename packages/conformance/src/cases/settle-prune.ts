@@ -92,7 +92,11 @@ export const pruneCases: readonly Case[] = [
           { pruned, more },
           "prune must remove no more than its limit, and say whether its batch was full",
         );
-        assert.equal((await session.probe.deliveries()).length, left, "prune must remove whole deliveries");
+        assert.equal(
+          (await session.probe.deliveries()).length,
+          left,
+          "prune must remove no more than its limit, and whole deliveries",
+        );
         assert.equal((await session.probe.events()).length, left, "prune must remove whole events");
       }
     },

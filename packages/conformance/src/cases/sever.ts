@@ -5,8 +5,11 @@ import type { Case, CaseContext } from "../case.ts";
 import { refused } from "./expect.ts";
 import { enqueued, enqueuedAndClaimed, enqueuedMany, event } from "./given.ts";
 import { promptly } from "./waiting.ts";
+import { held } from "./written.ts";
 
 const IDENTITY = { source: "/crash", id: "severed" };
+/** The contract's own bound. */
+const CLOSE_MS = 5_000;
 
 export const severCases: readonly Case[] = [
   {
@@ -38,17 +41,24 @@ export const severCases: readonly Case[] = [
         () => undefined,
         (error: unknown) => error,
       );
-      if (t.capabilities.serverSide) {
+      try {
         await session.probe.now();
-        await session.faults.severConnections();
-        const error = await settling;
+        if (t.capabilities.serverSide) {
+          await session.faults.severConnections();
+          // Still locked: whoever sends it again waits, and is noticed.
+          await promptly(session, "an ack whose reply was lost", () => settling);
+        }
+      } finally {
         await lock.release();
+      }
+      const settled = await settling;
+      if (t.capabilities.serverSide) {
         assert.ok(
-          isDovecoteError(error, "CONNECTION_LOST"),
-          `a lost reply must be CONNECTION_LOST, got ${String(error)}`,
+          isDovecoteError(settled, "CONNECTION_LOST"),
+          `a lost reply must be CONNECTION_LOST, got ${String(settled)}`,
         );
-        assert.equal(error.ambiguous, true, "a lost reply must be reported as ambiguous");
-        assert.equal(error.retryable, true, "a lost connection must be retryable");
+        assert.equal(settled.ambiguous, true, "a lost reply must be reported as ambiguous");
+        assert.equal(settled.retryable, true, "a lost connection must be retryable");
         const outcome = await outbox.ack(claim).then(
           () => "applied",
           (again: unknown) => (isDovecoteError(again) ? again.code : String(again)),
@@ -58,12 +68,7 @@ export const severCases: readonly Case[] = [
           "the caller's own repetition must be safe",
         );
       } else {
-        await lock.release();
-        assert.equal(
-          await settling,
-          undefined,
-          "without a server no reply can be lost: the settlement must apply",
-        );
+        assert.equal(settled, undefined, "without a server no reply can be lost: the settlement must apply");
       }
       const [row] = await session.probe.deliveries();
       assert.equal(row?.state, "delivered", "the event must be delivered once");
@@ -78,8 +83,7 @@ export const severCases: readonly Case[] = [
       await outbox.stats();
       const snapshot = await outbox.snapshot();
       if (t.capabilities.serverSide) await session.faults.severConnections();
-      // The contract's own bound is 5 s.
-      await promptly(t.session, "close after the connections were severed", () => outbox.close());
+      await promptly(t.session, "close after the connections were severed", () => outbox.close(), CLOSE_MS);
       await snapshot.close();
     },
   },
@@ -114,22 +118,30 @@ export const severCases: readonly Case[] = [
 
 async function severedInTransaction(t: CaseContext): Promise<void> {
   const { session, outbox } = t;
+  const what = "a transaction whose connection died";
   const started = performance.now();
-  const error = await refused("a transaction whose connection died", ["CONNECTION_LOST"], () =>
-    outbox.transaction(async (tx) => {
-      await outbox.enqueue(tx, event());
-      await session.faults.severConnections();
-      // The callback does not look at its handle again: the call must end by itself.
-      await new Promise(() => {});
-    }),
+  const error = await promptly(session, what, () =>
+    refused(what, ["CONNECTION_LOST"], () =>
+      outbox.transaction(async (tx) => {
+        await outbox.enqueue(tx, event());
+        await session.faults.severConnections();
+        // The callback does not look at its handle again: the call must end by itself.
+        await new Promise(() => {});
+      }),
+    ),
   );
   assert.ok(performance.now() - started < 2000, "the call must reject within 2 s");
   assert.equal(error.retryable, true, "a lost connection must be retryable");
   assert.equal(error.ambiguous, false, "a commit that was never sent is not ambiguous");
-  const late = outbox.transaction(async (tx) => {
-    await session.faults.severConnections();
-    await outbox.enqueue(tx, event());
-  });
+  let late: Promise<unknown> | undefined;
+  await refused(what, ["CONNECTION_LOST", "TX_REQUIRED"], () =>
+    outbox.transaction(async (tx) => {
+      await session.faults.severConnections();
+      late = held(Promise.resolve(outbox.enqueue(tx, event())));
+      await late;
+    }),
+  );
+  // The transaction may have ended before the call that was made in it.
   await refused("a late enqueue on a dead connection", ["CONNECTION_LOST", "TX_REQUIRED"], () => late);
 }
 

@@ -160,6 +160,17 @@ export const txCases: readonly Case[] = [
         ["first"],
         "the savepoint must undo the business row",
       );
+
+      // Whatever the store left in the transaction at its first call goes with the savepoint.
+      const empty = await session.begin();
+      const start = await empty.savepoint();
+      await outbox.enqueue(empty.handle, event({ id: "undone" }));
+      await start.rollback();
+      await accepted("an enqueue after the rollback of the first one", () =>
+        outbox.enqueue(empty.handle, event({ id: "late" })),
+      );
+      await empty.commit();
+      await assertStored(session, "after the second commit", ["first", "after", "dropped", "late"]);
     },
   },
   {
@@ -193,10 +204,12 @@ export const txCases: readonly Case[] = [
           refused(`enqueueMany with ${what}`, codes, () => outbox.enqueueMany(handle, [event(), event()])),
         );
       }
-      const mistake = "enqueue with the client, without a transaction";
-      await nothingWritten(mistake, session, () =>
-        refused(mistake, ["TX_REQUIRED"], () => outbox.enqueue(session.root, event())),
-      );
+      const mistake = "enqueue with the client, without a transaction,";
+      for (const root of [session.root, ...(session.otherRoots ?? [])]) {
+        await nothingWritten(mistake, session, () =>
+          refused(mistake, ["TX_REQUIRED"], () => outbox.enqueue(root, event())),
+        );
+      }
       for (const nonsense of [undefined, null, {}]) {
         const what = `enqueue with ${JSON.stringify(nonsense)} for a transaction`;
         await nothingWritten(what, session, () =>

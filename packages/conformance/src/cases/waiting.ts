@@ -27,13 +27,18 @@ export async function eventually(
 }
 
 /** The answer of a call that must not hang: a hang is this assertion, not the timeout of the runner. */
-export async function promptly<T>(session: Session, what: string, call: () => Promise<T>): Promise<T> {
+export async function promptly<T>(
+  session: Session,
+  what: string,
+  call: () => Promise<T>,
+  withinMs?: number,
+): Promise<T> {
   let settled = false;
   const answer = call().finally(() => {
     settled = true;
   });
   // A rejection is reported where `answer` is returned.
   answer.catch(() => {});
-  await eventually(session, `${what} must be answered`, () => settled);
+  await eventually(session, `${what} must be answered`, () => settled, withinMs);
   return answer;
 }

@@ -115,6 +115,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     if (picked.some(({ delivery }, index) => sameBytes(delivery.token, tokens[index]))) {
       throw new DovecoteError("ENTROPY_UNAVAILABLE", "the source of random bytes repeated a token");
     }
+    this.#store.assertWritable();
     return picked.map(({ row, delivery }, index) => {
       const token = Uint8Array.from(tokens[index] ?? []);
       const attempt = delivery.attempt + 1;
@@ -157,6 +158,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
   }
 
   async renew(tenant: string | null, items: readonly RenewItem[]): Promise<readonly RenewOutcome[]> {
+    this.#store.assertWritable();
     const now = this.#store.now();
     return items.map((item) => {
       const held = this.#held(tenant, item, now);
@@ -169,6 +171,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
   }
 
   async settle(tenant: string | null, items: readonly SettleItem[]): Promise<readonly SettleOutcome[]> {
+    this.#store.assertWritable();
     const now = this.#store.now();
     return items.map((item) => this.#settle(tenant, item, now));
   }
@@ -228,6 +231,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     if (row?.delivery === undefined) return { outcome: "notFound" };
     const redriven = redrivenFrom(row.delivery, this.#store.now());
     if ("outcome" in redriven) return redriven;
+    this.#store.assertWritable();
     row.delivery = redriven;
     return { outcome: "applied" };
   }
@@ -270,6 +274,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     const rows = [...this.#within(tenant, null)]
       .filter(({ delivery }) => old(delivery?.deliveredAt) || (quarantined && old(delivery?.quarantinedAt)))
       .slice(0, limit);
+    if (rows.length > 0) this.#store.assertWritable();
     for (const row of rows) this.#store.remove(row);
     return rows.length;
   }
@@ -368,6 +373,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     const row = this.#row(null, rowId);
     if (row === undefined) return "notFound";
     if (row.delivery !== undefined) return "alreadyPresent";
+    this.#store.assertWritable();
     row.delivery = pending(this.#store.now());
     return "reconciled";
   }

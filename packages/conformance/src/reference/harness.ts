@@ -1,5 +1,6 @@
 /** The harness of the reference store: all in one process, since its spaces are memory. */
 import { randomUUID } from "node:crypto";
+import type { ErrorCode } from "@dovecote/core";
 import {
   type AppTransaction,
   defineHarness,
@@ -120,6 +121,14 @@ function faultsOf(store: Store): Faults {
   const notDurable = async (): Promise<never> => {
     throw new Error("the reference store is not durable: it has no schema");
   };
+  const refuseWrites = async (code: ErrorCode) => {
+    store.refusal = code;
+    return {
+      async release() {
+        store.refusal = undefined;
+      },
+    };
+  };
   return {
     async expireLeases(rowIds) {
       for (const rowId of rowIds) change(rowId, { expiresAt: store.now() - 1000 });
@@ -149,6 +158,8 @@ function faultsOf(store: Store): Faults {
     },
     // Nothing here holds a lock for longer than one synchronous step.
     holdLock: async () => ({ release: async () => {} }),
+    failCommits: () => refuseWrites("DRIVER_FAILURE"),
+    fillDisk: () => refuseWrites("STORE_FULL"),
     severConnections: async () => {
       throw new Error("the reference store has no connections");
     },

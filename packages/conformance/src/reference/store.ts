@@ -1,5 +1,12 @@
 /** The rows of the reference store, and the rules that a database would keep by its constraints. */
-import { BOUNDS, type DeliveryRecord, type EventRecord, type StoredRow } from "@dovecote/core";
+import {
+  BOUNDS,
+  type DeliveryRecord,
+  DovecoteError,
+  type ErrorCode,
+  type EventRecord,
+  type StoredRow,
+} from "@dovecote/core";
 
 export interface Delivery extends DeliveryRecord {
   readonly token: Uint8Array | null;
@@ -21,10 +28,17 @@ export class Store {
   readonly #identities = new Map<string, number>();
   readonly #listeners = new Set<{ readonly call: () => void }>();
   #lastRowId = 0;
+  /** Why nothing can be written right now, as for a database whose commit fails or whose disk is full. */
+  refusal: ErrorCode | undefined;
 
   /** Microseconds since the epoch, from a clock that fake dates do not reach. */
   now(): number {
     return Math.floor((performance.timeOrigin + performance.now()) * 1000);
+  }
+
+  /** Called before the first change of whatever applies as a whole: nothing can fail after it. */
+  assertWritable(): void {
+    if (this.refusal !== undefined) throw new DovecoteError(this.refusal, "the store takes no writes");
   }
 
   nextRowId(): number {

@@ -70,6 +70,7 @@ export class ReferenceTransaction {
     if (this.#staged.some(({ tenant, event }) => this.#store.find(tenant, event) !== undefined)) {
       throw new DovecoteError("SERIALIZATION_FAILURE", "another transaction committed the same identity");
     }
+    if (this.#staged.length > 0 || this.#onCommit.length > 0) this.#store.assertWritable();
     for (const row of this.#staged) this.#store.add(row);
     for (const id of this.#businessRows) this.#store.businessRows.add(id);
     for (const apply of this.#onCommit) apply();
