@@ -5,28 +5,33 @@ export interface SqlMutant<Name extends string> extends Mutant {
   texts<Texts extends Readonly<Record<Name, string>>>(original: Texts): Texts;
 }
 
-/** Rewrites one named statement. The pattern has to match exactly once, so that a mutant cannot rot. */
+/**
+ * Rewrites one named statement. The pattern has to match exactly once, so that a mutant cannot rot. A replacement may be
+ * made from the statement, for names that are only known there.
+ */
 export function sqlMutant<Name extends string>(
   name: string,
   breaks: string,
   because: RegExp,
   statement: Name,
   pattern: string,
-  replacement: string,
+  replacement: string | ((statement: string) => string),
 ): SqlMutant<Name> {
   return {
     name,
     breaks,
     because,
     texts(original) {
-      const parts = original[statement].split(pattern);
+      const text: string = original[statement];
+      const parts = text.split(pattern);
       if (parts.length !== 2) {
         const found = parts.length - 1;
         throw new Error(
           `mutant ${name}: the pattern must match exactly once in ${statement}, found ${found}`,
         );
       }
-      return { ...original, [statement]: parts.join(replacement) };
+      const replaced = typeof replacement === "string" ? replacement : replacement(text);
+      return { ...original, [statement]: parts.join(replaced) };
     },
   };
 }

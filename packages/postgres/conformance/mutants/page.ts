@@ -1,0 +1,41 @@
+import { override } from "@dovecote/conformance";
+import type { PostgresMutant } from "./define.ts";
+
+export const page: readonly PostgresMutant[] = [
+  {
+    name: "snapshot-keeps-its-connection",
+    breaks: "PAGE-03",
+    because: /must be answered/,
+    wrap: (driver) =>
+      override(driver, {
+        snapshot: async () => ({ ...(await driver.snapshot()), close: async () => {} }),
+      }),
+  },
+  {
+    name: "tail-by-high-water-mark",
+    breaks: "PAGE-04",
+    because: /must wait for row|must yield/,
+    wrap: (driver) =>
+      override(driver, {
+        capabilities: { ...driver.capabilities, tail: true },
+        tail: (request) => driver.page(request),
+      }),
+  },
+  {
+    name: "tail-behind-a-transaction-id-horizon",
+    breaks: "PAGE-04",
+    because: /must wait for row|must yield/,
+    wrap: (driver, client, schema) =>
+      override(driver, {
+        capabilities: { ...driver.capabilities, tail: true },
+        // Transaction ids are drawn at the first write, row ids later: an older transaction may draw the higher one.
+        async tail(request) {
+          const settled = await client<{ rowId: number }[]>`select row_id::float8 as "rowId"
+            from ${client(schema)}.dovecote_events
+            where xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
+          const final = new Set(settled.map(({ rowId }) => rowId));
+          return (await driver.page(request)).filter(({ rowId }) => final.has(rowId));
+        },
+      }),
+  },
+];
