@@ -180,6 +180,44 @@ function checkInstalled(packed: readonly Packed[]): void {
   writeFileSync(join(consumer, "example.ts"), example);
   check("README: sqlite example compiles, strict", () => checkTypes("example.ts", { skipLibCheck: false }));
   check("README: sqlite example runs", () => run(consumer, consumerEnv, process.execPath, "example.ts"));
+  checkForeignHarness();
+}
+
+/** The author of another driver: a harness in TypeScript, the installed suite, and no tool of this workspace. */
+function checkForeignHarness(): void {
+  const harness = [
+    'import { defineHarness } from "@dovecote/conformance";',
+    'import { referenceHarness } from "@dovecote/conformance/reference";',
+    'export default defineHarness({ ...referenceHarness, driver: { name: "foreign", version: "1.0.0", contract: 1 } });',
+  ];
+  const test = [
+    'import { after, describe, it } from "node:test";',
+    'import { runConformance } from "@dovecote/conformance";',
+    'const harness = new URL("./harness.ts", import.meta.url);',
+    "runConformance(harness, { describe, it, afterAll: after, levels: [1] });",
+  ];
+  writeFileSync(join(consumer, "harness.ts"), harness.join("\n"));
+  writeFileSync(join(consumer, "harness.test.ts"), test.join("\n"));
+  const suite = ["--no-install", "@dovecote/conformance", "./harness.ts"];
+  check("a foreign harness: npx @dovecote/conformance, level 1", () => {
+    run(consumer, consumerEnv, "npx", ...suite, "--level", "1");
+    const report = readFileSync(join(consumer, "conformance-report.json"), "utf8");
+    const { levels } = JSON.parse(report) as { readonly levels: Readonly<Record<string, string>> };
+    if (levels["1"] !== "passed") throw new Error(`level 1 is ${levels["1"]}`);
+  });
+  check("a foreign harness: on a Node that was not told to run TypeScript", () =>
+    run(
+      consumer,
+      { ...consumerEnv, NODE_OPTIONS: "--no-experimental-strip-types" },
+      "npx",
+      ...suite,
+      "--only",
+      "FENCE-01",
+    ),
+  );
+  check("a foreign harness: in node:test, level 1", () =>
+    run(consumer, consumerEnv, process.execPath, "--test", "harness.test.ts"),
+  );
 }
 
 function checkPackages(): void {

@@ -3,6 +3,7 @@
  * load it and build the driver by themselves.
  */
 import type { Capabilities, DeliveryState, Driver } from "@dovecote/core";
+import { assertHarness } from "./validate-harness.ts";
 
 /** A driver whose transaction handles the suite only passes on. */
 export type AnyDriver = Driver<unknown, boolean>;
@@ -20,12 +21,29 @@ export interface Harness {
   };
   /** The very object that the driver exports at run time. */
   readonly capabilities: Capabilities;
-  /** A fresh, empty, un-migrated place: a file, a database, a schema. Never handed out twice. */
+  /**
+   * A fresh, un-migrated place: a file, a database, a schema. Empty but for the application's own table, which
+   * `writeBusinessRow` fills. Never handed out twice.
+   */
   createSpace(): Promise<Space>;
   /** One session with connections of its own. `mutant` names one of {@link Harness.mutants}. */
   connect(locator: Json, options: ConnectOptions): Promise<Session>;
   /** Deliberately broken forms of this driver, beyond those that the suite can make of any driver. */
   readonly mutants?: readonly Mutant[];
+  /** Guarantees that the driver is known not to keep. */
+  readonly deviations?: readonly Deviation[];
+}
+
+/**
+ * A guarantee that a driver is known not to keep. Its cases are run all the same and have to fail; once all of them
+ * hold, the run fails until the entry is removed. A level with a deviation is `partial`.
+ */
+export interface Deviation {
+  /** As in SPEC.md. */
+  readonly id: string;
+  readonly reason: string;
+  /** Where it is discussed, such as the URL of an issue. */
+  readonly issue: string;
 }
 
 export interface Space {
@@ -36,6 +54,15 @@ export interface Space {
 
 export interface ConnectOptions {
   readonly mutant?: string;
+  /**
+   * A session whose settings an application may have chosen, and which must change nothing: the planner is pushed off
+   * its usual plans (CLAIM-01) with statistics as they are when it connects; time zone, formats of times and bytes,
+   * search path, default isolation and whatever else a session can set are unusual (CLOCK-04); and there are as few
+   * connections as the driver can work with. Every driver has such sessions, and one whose database knows no settings
+   * ignores the option. The suite repeats on one what the hot operations do, and never nests calls there that would
+   * need two connections at once.
+   */
+  readonly hostile?: true;
 }
 
 /** A driver with exactly one thing broken, and the case that has to notice. */
@@ -51,6 +78,8 @@ export interface Session {
   readonly driver: AnyDriver;
   /** What an application may hand to `enqueue` by mistake: its client, without a transaction. */
   readonly root: unknown;
+  /** The same mistake with other kinds of handles, where the driver takes several. */
+  readonly otherRoots?: readonly unknown[];
   /**
    * The application's own transaction, in the way of its client: commits when `fn` returns, rolls back when it throws.
    * Without `asyncTransactions`, `fn` has to be synchronous.
@@ -61,6 +90,7 @@ export interface Session {
   /** Reads over a connection that the driver has no part in: it never vouches for itself. */
   readonly probe: Probe;
   readonly faults: Faults;
+  /** Idempotent. Whoever used the session has closed the store before, and the driver with it. */
   close(): Promise<void>;
 }
 
@@ -115,11 +145,12 @@ export interface ProbedEvent {
   readonly partitionkey: string | null;
   readonly extensions: string | null;
   readonly dataKind: string;
-  /** Hexadecimal digits. */
+  /** Hexadecimal digits; null exactly if the kind is `absent`, and an empty text for no bytes. */
   readonly data: string | null;
   readonly enqueuedAt: number;
 }
 
+/** Rows are plain objects: prototypes are compared, too. */
 export interface Probe {
   /** Ascending row ids. */
   deliveries(): Promise<readonly ProbedDelivery[]>;
@@ -143,6 +174,19 @@ export interface Faults {
   corruptData(rowId: number): Promise<void>;
   /** Holds the lock of a delivery row, or of the database where there is no smaller one, until released. */
   holdLock(rowId: number): Promise<{ release(): Promise<void> }>;
+  /**
+   * From now until the release, every transaction that wrote to a delivery fails when it commits, and not earlier: by a
+   * deferred constraint, or by whatever the store asks last. Called while no transaction is open. For every driver: what
+   * was written must be gone, and the call rejected with a typed error, whoever opened the transaction (CLAIM-14, TX-02).
+   */
+  failCommits(): Promise<{ release(): Promise<void> }>;
+  /**
+   * From now until the release, the storage of this session cannot grow, over the driver's own connections as little as
+   * over the application's: what needs room fails as on a full disk, by the error that the database itself has for it.
+   * What needs none may still succeed. For every driver: the error is `STORE_FULL`, nothing is half-written, and the
+   * store works again once there is room (ERR-02).
+   */
+  fillDisk(): Promise<{ release(): Promise<void> }>;
   /** With the capability `serverSide`: severs every connection of this session's driver and application, by the server. */
   severConnections(): Promise<void>;
   /** With the capability `durable`: writes the marker of the schema. */
@@ -159,6 +203,8 @@ export interface Faults {
 /**
  * Declares a harness; the default export of its module.
  *
+ * @throws HarnessError if it lacks a member, or one of them is not legal.
+ *
  * @example
  * export default defineHarness({
  *   driver: { name: "@acme/dovecote-foo", version: "1.0.0", contract: 1 },
@@ -168,5 +214,6 @@ export interface Faults {
  * });
  */
 export function defineHarness(harness: Harness): Harness {
+  assertHarness(harness);
   return Object.freeze(harness);
 }

@@ -1,8 +1,16 @@
+export { type Badge, badgeOf } from "./badge.ts";
 export type { Case, CaseContext, Level, Outbox, Peer } from "./case.ts";
 export { cases } from "./cases/index.ts";
 export * from "./define-harness.ts";
+export { HarnessError, MisuseError } from "./harness-error.ts";
 export { type MutantOptions, runMutants } from "./mutants/run.ts";
 export { type SqlMutant, sqlMutant } from "./mutants/sql.ts";
 export { override } from "./override.ts";
-export { type ConformanceOptions, runConformance, type TestRunner } from "./run.ts";
+export { parseReport } from "./parse-report.ts";
+export { type CaseResult, holds, type LevelOutcome, type Outcome, type Report } from "./report.ts";
+export type { TestRunner } from "./run.ts";
+export { type ConformanceOptions, runConformance } from "./run-conformance.ts";
+export type { Selection } from "./select.ts";
 export { type Guarantee, parseSpec } from "./spec.ts";
+export { runSuite, type SuiteEvent, type SuiteOptions } from "./suite.ts";
+export { TimeLimitError } from "./within.ts";

@@ -1,14 +1,16 @@
-/** Running cases. Runners are thin: `describe` and `it` are injected, assertions are `node:assert`. */
+/** Running one case. Runners are thin: `describe` and `it` are injected, assertions are `node:assert`. */
 import { randomInt } from "node:crypto";
-import { createDovecote, type DovecoteOptions } from "@dovecote/core";
-import type { Case, CaseContext, Level, Peer } from "./case.ts";
-import { cases } from "./cases/index.ts";
-import { connectSession } from "./connect.ts";
+import type { Case, CaseContext } from "./case.ts";
+import { connectSession, openOutbox } from "./connect.ts";
 import type { Harness } from "./define-harness.ts";
-import { ContenderPool } from "./engine/pool.ts";
-import { race } from "./engine/race.ts";
+import { killChildren } from "./engine/child.ts";
+import type { ContenderPool } from "./engine/pool.ts";
+import { type RaceReport, race } from "./engine/race.ts";
+import { soak } from "./engine/soak.ts";
 import { Victim } from "./engine/victim.ts";
-import { loadHarness } from "./load-harness.ts";
+import { override } from "./override.ts";
+import { closeSession, createSpace, disposeSpace, HARNESS_TIMEOUT_MS, openSession } from "./use-harness.ts";
+import { within } from "./within.ts";
 
 /** The part of a test runner that the suite needs: vitest's, `node:test`'s, or another's. */
 export interface TestRunner {
@@ -17,37 +19,11 @@ export interface TestRunner {
   afterAll(body: () => Promise<void>): unknown;
 }
 
-export interface ConformanceOptions extends TestRunner {
-  /** Default: every level that has cases. */
-  readonly levels?: readonly Level[];
-}
-
+/** For one case, beside a soak that was given its time. */
 export const CASE_TIMEOUT_MS = 60_000;
-
-/**
- * Registers the suite with a test runner: one test per case, titled by its id.
- *
- * @example
- * import { afterAll, describe, it } from "vitest";
- * runConformance(new URL("../conformance/harness.ts", import.meta.url), { describe, it, afterAll });
- */
-export function runConformance(
-  harnessUrl: URL,
-  { describe, it, afterAll, levels = [1, 2, 3] }: ConformanceOptions,
-): void {
-  const pool = new ContenderPool(harnessUrl.href);
-  for (const level of levels) {
-    const chosen = cases.filter((each) => each.level === level);
-    if (chosen.length === 0) continue;
-    describe(`level ${level}`, () => {
-      for (const each of chosen) {
-        const title = `${each.id}: ${each.intent}`;
-        it(title, async () => runCase(await loadHarness(harnessUrl.href), each, { pool }), CASE_TIMEOUT_MS);
-      }
-    });
-  }
-  afterAll(() => pool.close());
-}
+const SOAK_MS = 5_000;
+/** For what is closed after a run that somebody wants to end. */
+const HASTE_MS = 3_000;
 
 export interface CaseOptions {
   readonly pool: ContenderPool;
@@ -55,6 +31,14 @@ export interface CaseOptions {
   readonly mutant?: string;
   /** What everything random in the case is made of. Default: drawn. */
   readonly seed?: number;
+  /** How long a soak takes. Default: 5 s. */
+  readonly soakMs?: number;
+  /** After which the case is abandoned. Default: 60 s; `soakMs` is added. */
+  readonly timeoutMs?: number;
+  /** Abandons the case. */
+  readonly signal?: AbortSignal;
+  /** Hears of every race that the case ran to its end. */
+  readonly onRace?: (report: RaceReport) => void;
 }
 
 /** A seed for a run that was given none: 32 bits, printed with every failure. */
@@ -62,43 +46,97 @@ export function drawSeed(): number {
   return randomInt(2 ** 32);
 }
 
-/** Runs one case in a space of its own. */
-export async function runCase(
-  harness: Harness,
-  { run, migrate }: Case,
-  { pool, mutant, seed = drawSeed() }: CaseOptions,
-): Promise<void> {
-  const space = await harness.createSpace();
-  const closing: (() => Promise<void>)[] = [() => space.dispose()];
-  const connect = async (options: DovecoteOptions = {}): Promise<Peer> => {
-    const session = await connectSession(harness, space.locator, mutant);
-    const outbox = createDovecote(session.driver, options);
+/** Runs one case in a space of its own. One that does not end is abandoned, and the processes of the suite are ended. */
+export async function runCase(harness: Harness, each: Case, options: CaseOptions): Promise<void> {
+  const { pool, signal, timeoutMs = CASE_TIMEOUT_MS, soakMs = 0 } = options;
+  const limitMs = Math.min(HARNESS_TIMEOUT_MS, timeoutMs);
+  const parting = (): { readonly limitMs: number } => ({
+    limitMs: signal?.aborted ? Math.min(HASTE_MS, limitMs) : limitMs,
+  });
+  const space = await createSpace(harness, { limitMs, signal });
+  const closing: (() => Promise<void>)[] = [() => disposeSpace(space, parting())];
+  const stage: Stage = { harness, locator: space.locator, closing, parting, limitMs, abandoned: false };
+
+  const errors: unknown[] = [];
+  let ended = false;
+  const acting = act(each, stage, options).finally(() => {
+    ended = true;
+  });
+  try {
+    await within(`${each.id} ("${each.intent}")`, { limitMs: timeoutMs + soakMs, signal }, acting);
+  } catch (error) {
+    errors.push(error);
+    stage.abandoned = !ended;
+    if (stage.abandoned) {
+      killChildren();
+      await pool.close();
+    }
+  }
+  // Also after one that fails: what stays open would be in the way of the cases that follow.
+  for (const close of closing.reverse()) await close().catch((error: unknown) => errors.push(error));
+  if (errors.length > 0) throw errors[0];
+}
+
+interface Stage {
+  readonly harness: Harness;
+  readonly locator: CaseContext["locator"];
+  readonly closing: (() => Promise<void>)[];
+  readonly parting: () => { readonly limitMs: number };
+  readonly limitMs: number;
+  abandoned: boolean;
+}
+
+async function act(each: Case, stage: Stage, options: CaseOptions): Promise<void> {
+  const { harness, locator, closing, parting, limitMs } = stage;
+  const { pool, seed = drawSeed(), soakMs = SOAK_MS, onRace } = options;
+  const mutant = options.mutant;
+  /** A case that was left behind may still be going on. */
+  const present = (): void => {
+    if (stage.abandoned) throw new Error("this case was abandoned");
+  };
+  const connect: CaseContext["connect"] = async (storeOptions = {}, settings = {}) => {
+    present();
+    const session = await openSession(() => connectSession(harness, locator, mutant, settings), { limitMs });
+    if (stage.abandoned) await closeSession(session, parting());
+    present();
+    const outbox = openOutbox(session, mutant, storeOptions);
     closing.push(async () => {
-      await outbox.close();
-      await session.close();
+      try {
+        await within("close() of the store", parting(), outbox.close());
+      } finally {
+        await closeSession(session, parting());
+      }
     });
     return { session, outbox };
   };
-  try {
-    const first = await connect();
-    if (migrate !== false) await first.outbox.migrate();
-    const context: CaseContext = {
-      ...first,
-      capabilities: first.session.driver.capabilities,
-      locator: space.locator,
-      seed,
-      connect,
-      reopen: (options) => createDovecote(first.session.driver, options),
-      race: (plan) => race(pool, { locator: space.locator, mutant: mutant ?? null }, plan),
-      victim(script, input) {
-        const { locator } = space;
-        const victim = new Victim({ harness: pool.harness, locator, mutant: mutant ?? null, script, input });
-        closing.push(() => victim.kill());
-        return victim;
-      },
-    };
-    await run(context);
-  } finally {
-    for (const close of closing.reverse()) await close();
-  }
+  const first = await connect();
+  if (each.migrate !== false) await first.outbox.migrate();
+  const { session } = first;
+  const place = { harness: pool.harness, locator, mutant: mutant ?? null };
+  await each.run({
+    ...first,
+    capabilities: session.driver.capabilities,
+    locator,
+    seed,
+    connect,
+    reopen: (storeOptions, driver = session.driver) =>
+      openOutbox(override(session, { driver }), mutant, storeOptions),
+    async race(plan) {
+      present();
+      const report = await race(pool, place, plan);
+      onRace?.(report);
+      return report;
+    },
+    victim(script, input) {
+      present();
+      const victim = new Victim({ ...place, script, input });
+      closing.push(() => victim.kill());
+      return victim;
+    },
+    soakMs,
+    async soak(plan) {
+      present();
+      return soak({ ...place, seed, session, connect }, plan);
+    },
+  });
 }

@@ -97,6 +97,7 @@ export type SettleItem =
   | (ClaimProof & {
       readonly action: "quarantine";
       readonly reason: string;
+      /** null keeps the last failure that is there. */
       readonly failure: Failure | null;
     })
   | { readonly action: "quarantinePending"; readonly rowId: number; readonly reason: string };
@@ -110,7 +111,7 @@ export type Refusal =
 export type SettleOutcome = { readonly outcome: "applied" } | Refusal;
 export type RenewOutcome = { readonly outcome: "applied"; readonly expiresAt: Micros } | Refusal;
 
-/** Quarantined rows by filter, oldest quarantine first. */
+/** Quarantined rows by filter, oldest quarantine first; those without an attempt left are left out (CLAIM-13). */
 export interface RedriveFilter {
   readonly tenant: string | null;
   readonly stream: string | null;
@@ -127,7 +128,9 @@ export type RedriveOutcome =
 
 export interface PruneRequest {
   readonly tenant: string | null;
+  /** Since the delivery, or the quarantine. */
   readonly olderThanMs: number;
+  /** Quarantined rows, too. */
   readonly quarantined: boolean;
   readonly limit: number;
 }
@@ -188,13 +191,13 @@ export interface CappedCount {
 }
 
 export interface StatsRecord {
-  /** Pending and available now. */
+  /** Pending and available now, with an attempt left. */
   readonly due: CappedCount;
-  /** Pending, available later. */
+  /** Pending, available later, with an attempt left. */
   readonly scheduled: CappedCount;
   /** Under a live lease. */
   readonly claimed: CappedCount;
-  /** Claimed, with the lease expired. */
+  /** Claimed, with the lease expired and an attempt left. */
   readonly expired: CappedCount;
   readonly quarantined: CappedCount;
   /** Pending rows and expired claims that have used up the attempt counter, so that nobody claims them (CLAIM-13). */
@@ -252,12 +255,15 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
   /**
    * Runs `fn` in a transaction of ours that commits when it returns and rolls back when it throws. A handle kept
    * beyond the end is `TX_CLOSED` (TX-09). On a synchronous driver a promise from `fn` is `TX_ASYNC` and rolls back.
+   * Without `transactionIdentity`, calls of other methods than `enqueue` and `redriveIn` inside `fn` are `TX_OPEN`
+   * (TX-07). `fn` runs once, and what it throws comes out untouched.
    */
   transaction<T>(fn: (tx: Own) => T): Promise<Awaited<T>>;
   /**
    * Inserts events and their pending deliveries in the caller's transaction: they commit or vanish with it (TX-01 to
    * TX-11, ID-01 to ID-11). `rows` come in identity order, so that two batches cannot deadlock (ID-06). A handle
-   * without an open transaction is `TX_REQUIRED`, one of another database `TX_FOREIGN`.
+   * without an open transaction is `TX_REQUIRED`, one of another database `TX_FOREIGN`. `tx` is what the caller gave,
+   * unchecked: only the driver knows its handles, and anything else is `INVALID_ARGUMENT`. A synchronous driver throws.
    */
   enqueue(
     tx: Tx,
@@ -277,7 +283,10 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
   /** As `renew`; each item is atomic, the batch is not (FENCE-01 to FENCE-12, SETTLE-01 to SETTLE-04). */
   settle(tenant: string | null, items: readonly SettleItem[]): Promise<readonly SettleOutcome[]>;
 
-  /** One quarantined row back to pending, with a new budget and the quarantine kept as last failure (SETTLE-05). */
+  /**
+   * One quarantined row back to pending, with a new budget. The quarantine is kept as the last failure: its reason and
+   * its time, under the code `quarantined` (SETTLE-05).
+   */
   redrive(tenant: string | null, rowId: number): Promise<RedriveOutcome>;
   /** Answers the row ids redriven, or that would be. State is judged by the statement that writes (FENCE-10). */
   redriveMany(filter: RedriveFilter): Promise<readonly number[]>;
@@ -296,7 +305,10 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
    */
   tail(request: PageRequest): Promise<readonly StoredRow[]>;
   snapshot(): Promise<DriverSnapshot>;
-  /** Rows of one state, newest first by the time that orders the state. */
+  /**
+   * Rows of one state, newest first by the time that orders the state: `availableAt`, `expiresAt`, `deliveredAt` or
+   * `quarantinedAt`; ties by row id, the higher one first.
+   */
   list(request: ListRequest): Promise<readonly StoredRow[]>;
   /** Capped counts over partial indexes. */
   stats(tenant: string | null, cap: number): Promise<StatsRecord>;
@@ -311,6 +323,9 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
    * capability `notify` is declared.
    */
   subscribe(listener: () => void): Promise<() => Promise<void>>;
-  /** Releases what the driver opened and nothing that the user passed in. Idempotent (LIFE-02 to LIFE-05). */
+  /**
+   * Releases what the driver opened and nothing that the user passed in. Idempotent (LIFE-02 to LIFE-05). Calls that
+   * still wait for a lock reject `CLOSED`; later ones do not reach the driver.
+   */
   close(): Promise<void>;
 }

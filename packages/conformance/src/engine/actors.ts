@@ -17,6 +17,11 @@ export interface Actors {
     peer: Peer,
     input: { worker: string; limit: number; leaseMs: number },
   ) => Promise<Answer<readonly ClaimJson[]>>;
+  /** Claims until a claim comes back with something, or time is up: who waits for a lease to end. */
+  poll: (
+    peer: Peer,
+    input: { worker: string; limit: number; leaseMs: number; forMs: number },
+  ) => Promise<Answer<readonly ClaimJson[]>>;
   /** Claims and acks until a claim comes back empty; answers every claim it held. */
   drain: (
     peer: Peer,
@@ -39,6 +44,14 @@ export type ActorAnswer<Name extends ActorName> = Awaited<ReturnType<Actors[Name
 
 export const actors: Actors = {
   claim: ({ outbox }, input) => answer(async () => (await outbox.admin().claim(input)).map(toJson)),
+  poll: ({ outbox }, { forMs, ...input }) =>
+    answer(async () => {
+      const end = performance.now() + forMs;
+      for (;;) {
+        const claims = await outbox.admin().claim(input);
+        if (claims.length > 0 || performance.now() > end) return claims.map(toJson);
+      }
+    }),
   drain: ({ outbox }, input) =>
     answer(async () => {
       const held: ClaimJson[] = [];

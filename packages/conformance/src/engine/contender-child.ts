@@ -1,7 +1,6 @@
 /** The process of one contender. Builds the driver by itself, then acts on command, at a given moment. */
-import { createDovecote } from "@dovecote/core";
 import type { Peer } from "../case.ts";
-import { connectSession } from "../connect.ts";
+import { connectSession, openOutbox } from "../connect.ts";
 import { loadHarness } from "../load-harness.ts";
 import { type Actors, actors } from "./actors.ts";
 import type { FromContender, ToContender } from "./protocol.ts";
@@ -13,7 +12,7 @@ async function obey(message: ToContender): Promise<FromContender> {
     case "connect": {
       const harness = await loadHarness(message.harness);
       const session = await connectSession(harness, message.locator, message.mutant ?? undefined);
-      peer = { session, outbox: createDovecote(session.driver) };
+      peer = { session, outbox: openOutbox(session, message.mutant ?? undefined) };
       return { kind: "ready" };
     }
     case "disconnect": {

@@ -1,24 +1,11 @@
 /** Contender processes, kept from one race to the next: starting them costs more than racing. */
-import { type ChildProcess, fork } from "node:child_process";
-import { extname } from "node:path";
-import { fileURLToPath } from "node:url";
+import type { ChildProcess } from "node:child_process";
 import type { Json } from "../define-harness.ts";
+import { startChild } from "./child.ts";
 import type { FromContender, ToContender } from "./protocol.ts";
 
-/** This module runs from its source during development, and compiled when installed. */
-const ENTRY = new URL(`./contender-child${extname(import.meta.url)}`, import.meta.url);
-/** For processes that load harnesses in TypeScript. */
-export const EXEC_ARGV: readonly string[] = [
-  "--experimental-strip-types",
-  "--disable-warning=ExperimentalWarning",
-];
-
 export class Contender {
-  readonly #process: ChildProcess;
-
-  constructor() {
-    this.#process = fork(fileURLToPath(ENTRY), { execArgv: [...EXEC_ARGV] });
-  }
+  readonly #process: ChildProcess = startChild("contender");
 
   /** Sends a command and waits for its reply. Rejects if the contender failed or is gone. */
   send(message: ToContender): Promise<FromContender> {
@@ -45,7 +32,7 @@ export class Contender {
   async end(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const exited = new Promise((resolve) => this.#process.once("exit", resolve));
-    this.#process.disconnect();
+    if (this.#process.connected) this.#process.disconnect();
     await exited;
   }
 }

@@ -1,7 +1,6 @@
 /** The process of one victim: follows its script until it is done, or until it is killed. */
-import { createDovecote } from "@dovecote/core";
 import type { Peer } from "../case.ts";
-import { connectSession } from "../connect.ts";
+import { connectSession, openOutbox } from "../connect.ts";
 import { loadHarness } from "../load-harness.ts";
 import { type Steps, scripts } from "./scripts.ts";
 import type { FromVictim, Sentence } from "./victim.ts";
@@ -22,7 +21,7 @@ const steps: Steps = {
 
 try {
   const session = await connectSession(await loadHarness(url), locator, mutant ?? undefined);
-  const peer: Peer = { session, outbox: createDovecote(session.driver) };
+  const peer: Peer = { session, outbox: openOutbox(session, mutant ?? undefined) };
   const follow = scripts[script] as (peer: Peer, input: unknown, steps: Steps) => Promise<unknown>;
   tell({ kind: "done", answer: await follow(peer, input, steps) });
 } catch (error) {

@@ -2,14 +2,10 @@
  * The crash engine. A victim is a process that follows a script and stops at its checkpoints; the suite kills it there,
  * or in the middle of what it does next, freezes it and lets it go on. It is ended by its own process id alone.
  */
-import { type ChildProcess, fork } from "node:child_process";
-import { extname } from "node:path";
-import { fileURLToPath } from "node:url";
+import type { ChildProcess } from "node:child_process";
 import type { Json } from "../define-harness.ts";
-import { EXEC_ARGV } from "./pool.ts";
+import { startChild } from "./child.ts";
 import type { ScriptAnswer, ScriptInput, ScriptName } from "./scripts.ts";
-
-const ENTRY = new URL(`./victim-child${extname(import.meta.url)}`, import.meta.url);
 
 /** What a victim is told when it starts. */
 export interface Sentence {
@@ -33,7 +29,7 @@ export class Victim<Name extends ScriptName> {
   #ended = false;
 
   constructor(sentence: Sentence & { readonly script: Name; readonly input: ScriptInput<Name> }) {
-    this.#process = fork(fileURLToPath(ENTRY), [JSON.stringify(sentence)], { execArgv: [...EXEC_ARGV] });
+    this.#process = startChild("victim", [JSON.stringify(sentence)]);
     this.#process.on("message", (message: FromVictim) => {
       this.#heard.push(message);
       this.#wake();

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { HarnessError, type Report, runSuite, TimeLimitError } from "../src/index.ts";
+
+const LIMIT_MS = 500;
+
+function run(fault: string): Promise<Report> {
+  process.env.DOVECOTE_TEST_FAULT = fault;
+  // The query makes it another module for every fault.
+  const url = new URL(`./fixtures/bad-harness.ts?fault=${fault}`, import.meta.url);
+  return runSuite(url, { levels: [1], only: ["TX-01", "FENCE-01"], timeoutMs: LIMIT_MS });
+}
+
+describe("a harness that cannot be used is refused, and told why", () => {
+  it.each([
+    ["throws", /bad-harness.ts cannot be loaded: no server is running/],
+    ["noDefault", /bad-harness.ts must export a harness as its default/],
+    ["noObject", /a harness must be an object, not string/],
+    ["noConnect", /connect of the harness must be a function, not undefined/],
+    ["noVersion", /driver.version of the harness must be a text, not undefined/],
+    ["otherContract", /driver.contract of the harness is 2: this suite tests contract 1/],
+    ["unknownCapability", /capabilities.teleport of the harness is no capability of the contract/],
+    ["missingCapability", /capabilities.lockScope of the harness is missing: it must be "row" or "database"/],
+    ["illegalCapability", /capabilities.clock of the harness is "wall": it must be "server" or "host"/],
+    ["otherCapabilities", /capabilities of the harness must be those of the driver/],
+    ["deviationsNoArray", /deviations of the harness must be an array, not object/],
+    ["createSpaceThrows", /createSpace\(\) of the harness failed: no room/],
+    ["spaceWithoutDispose", /createSpace\(\) of the harness must answer \{ locator, dispose \}/],
+    ["sameLocator", /createSpace\(\) of the harness handed out the locator "one" twice/],
+    ["locatorDate", /a locator that is JSON.*it arrives as \{"at":"1970/],
+    ["locatorUndefined", /a locator that is JSON.*it does not arrive/],
+    ["connectThrows", /connect\(\) of the harness failed: refused/],
+    ["sessionWithoutProbe", /connect\(\) of the harness answered a session whose probe is undefined/],
+  ])("%s", async (fault, message) => {
+    const failure = await run(fault).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(HarnessError);
+    expect((failure as Error).message).toMatch(message);
+  });
+
+  it.each([
+    ["connectHangs", /connect\(\) of the harness did not settle within 0.5 s/],
+    ["closeHangs", /close\(\) of a session did not settle within 0.5 s/],
+  ])("%s", async (fault, message) => {
+    const failure = await run(fault).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(TimeLimitError);
+    expect((failure as Error).message).toMatch(message);
+  });
+
+  it("a deviation that there is not", async () => {
+    await expect(run("unknownDeviation")).rejects.toThrow("deviations: there is no case FENCE-99");
+  });
+});
+
+describe("a harness that fails once fails one case, and the run goes on", () => {
+  it.each([
+    ["createSpaceThrowsOnce", "createSpace() of the harness failed: no room"],
+    ["connectHangsOnce", "connect() of the harness did not settle within 0.5 s"],
+    ["closeHangsOnce", "close() of a session did not settle within 0.5 s"],
+  ])("%s", async (fault, message) => {
+    const { cases, levels } = await run(fault);
+    expect(cases[0]).toMatchObject({ outcome: "failed", message });
+    expect(cases.slice(1).map(({ outcome }) => outcome)).toEqual(cases.slice(1).map(() => "passed"));
+    expect(cases.length).toBeGreaterThan(1);
+    expect(levels[1]).toBe("failed");
+  });
+});
