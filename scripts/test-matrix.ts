@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
 import { startServer } from "../tools/postgres-server/src/index.ts";
 import { type Count, countVitest, total, totalsLine } from "./ci/count.ts";
 import { runCommand } from "./ci/run-step.ts";
+import { TEST_FLAGS } from "./harnesses.ts";
 
 const SERVERS: Readonly<Record<string, string>> = {
   14: "14.23.0-beta.17",
@@ -22,8 +23,6 @@ const TESTS = "packages/postgres/test";
 const SUITE = "packages/postgres/test/conformance.test.ts";
 const INSTALL_MINUTES = 5;
 const TEST_MINUTES = 20;
-/** As the tests' own server is set up. */
-const FLAGS = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off"];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: options } = parseArgs({ options: { only: { type: "string" }, level: { type: "string" } } });
@@ -81,7 +80,7 @@ async function runOn(version: string): Promise<Count> {
   try {
     const server = await startServer({
       package: await install(SERVERS[version] ?? version, folder),
-      flags: FLAGS,
+      flags: TEST_FLAGS,
     });
     try {
       return await testOn(server.url, join(folder, "vitest.json"));
