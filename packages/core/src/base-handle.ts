@@ -36,6 +36,8 @@ import {
   toPageRequest,
   toStats,
 } from "./reader.ts";
+import type { RelayOptions } from "./relay/options.ts";
+import { createRelay, type Relay } from "./relay/relay.ts";
 import { refusalError, toSettleItem, toSettleItems } from "./settlement.ts";
 import { type Snapshot, tail, toSnapshot, toSnapshotBase, toTailPlan } from "./snapshot.ts";
 import { drawTokens } from "./token.ts";
@@ -178,6 +180,25 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
         return tail(driver, plan, handle.#store.closed.signal);
       },
     };
+  }
+
+  relay(options: RelayOptions): Relay {
+    const { driver } = this;
+    return createRelay(
+      {
+        handle: this,
+        subscribe: driver.capabilities.notify ? (listener) => this.subscribe(listener) : undefined,
+        prune: (olderThanMs) => this.#pruneAlone(olderThanMs),
+      },
+      options,
+    );
+  }
+
+  async #pruneAlone(olderThanMs: number): Promise<{ readonly pruned: number; readonly more: boolean }> {
+    const { max: limit } = BOUNDS.limit;
+    const { driver } = this;
+    const pruned = await driver.prune({ tenant: this.#tenant, olderThanMs, quarantined: false, limit });
+    return { pruned, more: pruned === limit };
   }
 
   async stats(options?: api.StatsOptions): Promise<api.Stats> {

@@ -33,6 +33,8 @@ export type ErrorCode =
   | "CONNECTION_LOST"
   | "PERMISSION_DENIED"
   | "CLOSED"
+  | "RELAY_RUNNING"
+  | "RELAY_STOPPED"
   | "UNSUPPORTED"
   | "DRIVER_FAILURE";
 

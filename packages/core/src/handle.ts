@@ -15,6 +15,8 @@ import type {
 import type { Entry } from "./entry.ts";
 import type { NewEvent } from "./event/event.ts";
 import type { CloudEventLike } from "./event/sdk.ts";
+import type { RelayOptions } from "./relay/options.ts";
+import type { Relay } from "./relay/relay.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One tenant by name, or every tenant, said out loud (TENANT-02). */
@@ -258,6 +260,17 @@ export interface Handle {
 
   /** A quarantined row back to pending with a new budget (SETTLE-05). */
   redrive(rowId: number): Promise<void>;
+
+  /**
+   * A relay that delivers events: claims them, keeps their leases alive, runs your handler, and settles by what it does
+   * (RELAY-01 to RELAY-07). Nothing starts before {@link Relay.run}.
+   *
+   * @throws `INVALID_ARGUMENT`
+   * @example
+   * const relay = dovecote.admin().relay({ deliver: async (event, { signal }) => publish(event, { signal }) });
+   * await relay.run({ signal });
+   */
+  relay(options: RelayOptions): Relay;
 }
 
 /** Everything of one tenant. Another tenant's row is `NOT_FOUND`, also with its row id and token (TENANT-01). */

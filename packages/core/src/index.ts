@@ -13,6 +13,11 @@ export type { Redact } from "./failure.ts";
 export type * from "./handle.ts";
 export { checkStoreOptions, type DovecoteOptions } from "./options.ts";
 export { createDovecote, DEFAULT_TENANT } from "./outbox.ts";
+export type { RelayHooks } from "./relay/hooks.ts";
+export type { AroundDelivery, Deliver, DeliveryContext, RelayOptions } from "./relay/options.ts";
+export type { DrainOptions, DrainReport, Relay, RelayRunOptions } from "./relay/relay.ts";
+export type { RelayReport } from "./relay/relay-run.ts";
+export { Quarantine, Release, RetryLater } from "./relay/verdict.ts";
 export {
   assertSchemaUsable,
   type Catalogue,

@@ -80,6 +80,8 @@ const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
   SERIALIZATION_FAILURE: true,
   CONNECTION_LOST: true,
   PERMISSION_DENIED: false,
+  RELAY_RUNNING: false,
+  RELAY_STOPPED: false,
   CLOSED: false,
   UNSUPPORTED: false,
   DRIVER_FAILURE: false,

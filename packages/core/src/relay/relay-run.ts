@@ -1,0 +1,272 @@
+/** One run of a relay, from its first claim to the last settlement. */
+import { type Claim, isDecoded } from "../claim.ts";
+import { DovecoteError, isDovecoteError } from "../errors.ts";
+import type { Handle } from "../handle.ts";
+import { Claimer } from "./claimer.ts";
+import { delivered } from "./delivery.ts";
+import { Heartbeat } from "./heartbeat.ts";
+import { Hooks } from "./hooks.ts";
+import { Housekeeping, type Prune } from "./housekeeping.ts";
+import { Job, lostClaim } from "./job.ts";
+import type { RelayPlan } from "./options.ts";
+import { type Scheduler, Wake } from "./scheduler.ts";
+import { Settler } from "./settler.ts";
+import { Suspects } from "./suspects.ts";
+
+/** What a relay needs of a store. */
+export interface RelayStore {
+  readonly handle: Pick<Handle, "claim" | "renew" | "settle">;
+  /** Calls back when events may have become due; `undefined` where there are no wake-ups. */
+  readonly subscribe: ((listener: () => void) => Promise<{ close(): Promise<void> }>) | undefined;
+  readonly prune: Prune;
+}
+
+/** How many claims ended in each way. */
+export interface RelayReport {
+  readonly delivered: number;
+  readonly retried: number;
+  readonly released: number;
+  readonly quarantined: number;
+  readonly lost: number;
+}
+
+const COUNTED = {
+  ack: "delivered",
+  retry: "retried",
+  release: "released",
+  quarantine: "quarantined",
+  lost: "lost",
+} as const;
+
+export interface RunOptions {
+  /** Stops the run: no more claims, what is under way may end. */
+  readonly stop: AbortSignal;
+  /** Cuts the stopping short. */
+  readonly force: AbortSignal | undefined;
+  /** Ends by itself when nothing is due. */
+  readonly untilEmpty: boolean;
+}
+
+export class RelayRun {
+  readonly #store: RelayStore;
+  readonly #plan: RelayPlan;
+  readonly #scheduler: Scheduler;
+  readonly #hooks: Hooks;
+  readonly #jobs = new Set<Job>();
+  /** Events may have become due, or the relay is to stop. */
+  readonly #due = new Wake();
+  /** A claim ended, or the relay is to stop. */
+  readonly #freed = new Wake();
+  readonly #claimer: Claimer;
+  readonly #settler: Settler;
+  readonly #heartbeat: Heartbeat;
+  readonly #suspects: Suspects;
+  readonly #counts = { delivered: 0, retried: 0, released: 0, quarantined: 0, lost: 0 };
+  #stopping = false;
+
+  constructor(store: RelayStore, plan: RelayPlan, scheduler: Scheduler) {
+    this.#store = store;
+    this.#plan = plan;
+    this.#scheduler = scheduler;
+    const hooks = new Hooks(plan.hooks);
+    this.#hooks = hooks;
+    const { handle } = store;
+    const { leaseMs, lingerMs, concurrency } = plan;
+    this.#claimer = new Claimer(handle, plan, scheduler);
+    this.#settler = new Settler({
+      handle,
+      scheduler,
+      hooks,
+      lingerMs,
+      batch: Math.max(1, concurrency),
+      onEnded: (job, how) => this.#ended(job, COUNTED[how]),
+    });
+    this.#heartbeat = new Heartbeat({
+      handle,
+      scheduler,
+      hooks,
+      leaseMs,
+      jobs: this.#jobs,
+      onLost: (job) => this.#ended(job, "lost"),
+    });
+    this.#suspects = new Suspects({
+      handle,
+      scheduler,
+      hooks,
+      plan,
+      start: (job) => void this.#start(job),
+      lose: (job, why) => this.#lose(job, why),
+    });
+  }
+
+  /** Rejects only with what no waiting mends: `CLOSED`, `UNSUPPORTED`. */
+  async run({ stop, force, untilEmpty }: RunOptions): Promise<RelayReport & { readonly empty: boolean }> {
+    const onStop = (): void => {
+      this.#stopping = true;
+      this.#due.notify();
+      this.#freed.notify();
+    };
+    stop.addEventListener("abort", onStop);
+    if (stop.aborted) onStop();
+    this.#heartbeat.start();
+    const { retention } = this.#plan;
+    const housekeeping =
+      retention && new Housekeeping(this.#store.prune, retention, this.#scheduler, this.#hooks);
+    housekeeping?.start();
+    const subscription = await this.#subscribed();
+    try {
+      const empty = await this.#deliverAll(untilEmpty);
+      return { ...this.#counts, empty };
+    } finally {
+      this.#stopping = true;
+      stop.removeEventListener("abort", onStop);
+      await subscription?.close().catch((error: unknown) => this.#hooks.error(error, "unsubscribe"));
+      await this.#shutDown(force);
+      await Promise.all([this.#heartbeat.stop(), housekeeping?.stop()]);
+    }
+  }
+
+  async #subscribed(): Promise<{ close(): Promise<void> } | undefined> {
+    try {
+      return await this.#store.subscribe?.(() => this.#due.notify());
+    } catch (error) {
+      // Polling finds everything as well (WAKE-01).
+      this.#hooks.error(error, "subscribe");
+      return undefined;
+    }
+  }
+
+  /** Answers whether it ended because nothing was due. */
+  async #deliverAll(untilEmpty: boolean): Promise<boolean> {
+    while (!this.#stopping) {
+      const quotas = this.#claimer.quotas(this.#jobs);
+      if (quotas.length === 0) {
+        await this.#freed.wait(this.#scheduler);
+        continue;
+      }
+      const found = await this.#claimOnce(quotas);
+      if (found === "more") continue;
+      if (untilEmpty && found === "nothing" && this.#jobs.size === 0) return true;
+      const waitMs = found === "failed" ? this.#claimer.failureMs() : this.#claimer.idleMs();
+      if (found === "nothing") this.#hooks.call("idle", { waitMs });
+      await this.#pause(waitMs, found === "failed");
+    }
+    return false;
+  }
+
+  async #claimOnce(quotas: ReturnType<Claimer["quotas"]>): Promise<"more" | "some" | "nothing" | "failed"> {
+    let found: "more" | "some" | "nothing" = "nothing";
+    for (const { stream } of quotas) {
+      // What was claimed for the stream before counts.
+      const quota = this.#claimer.quotas(this.#jobs).find((each) => each.stream === stream);
+      if (quota === undefined || this.#stopping) continue;
+      try {
+        const { claims, asked, full } = await this.#claimer.claim(quota);
+        for (const claim of claims) this.#accept(claim, asked + this.#plan.leaseMs);
+        if (full) found = "more";
+        else if (claims.length > 0 && found === "nothing") found = "some";
+      } catch (error) {
+        if (isDovecoteError(error, "CLOSED", "UNSUPPORTED", "INVALID_ARGUMENT")) throw error;
+        this.#hooks.error(error, "claim");
+        return "failed";
+      }
+    }
+    return found;
+  }
+
+  /** A wake-up ends it; the end of a handler does not, since nothing more was due. */
+  async #pause(ms: number, failed: boolean): Promise<void> {
+    const until = this.#scheduler.now() + ms;
+    for (;;) {
+      const left = until - this.#scheduler.now();
+      if (left <= 0 || this.#stopping) return;
+      const how = await this.#due.wait(this.#scheduler, left);
+      // After a failure nothing is asked before the pause is over, however many wake-ups come.
+      if (how === "elapsed" || !failed) return;
+    }
+  }
+
+  #accept(claim: Claim, trustedUntil: number): void {
+    const job = new Job(claim, trustedUntil);
+    this.#jobs.add(job);
+    this.#hooks.call("claimed", { claim, suspect: job.suspect });
+    if (this.#stopping) {
+      this.#settler.add(job, { action: "release", delayMs: 0 });
+      return;
+    }
+    if (!isDecoded(claim.event)) {
+      this.#settler.add(job, {
+        action: "quarantine",
+        reason: `cannot be decoded: ${claim.event.undecodable}`,
+      });
+      return;
+    }
+    const { maxAttempts } = this.#plan;
+    if (job.used > maxAttempts) {
+      const reason = `given up: ${job.used - 1} attempts were used, of ${maxAttempts}, and the last one never ended`;
+      this.#settler.add(job, { action: "quarantine", reason });
+      return;
+    }
+    if (job.suspect) this.#suspects.add(job);
+    else void this.#start(job);
+  }
+
+  async #start(job: Job): Promise<void> {
+    const { event } = job.claim;
+    if (job.ended || !isDecoded(event)) return;
+    job.state = "running";
+    this.#hooks.call("started", { claim: job.claim });
+    const ending = await delivered(job, event, this.#plan, this.#scheduler);
+    // Lost meanwhile, and said so: the outcome is discarded (RELAY-03).
+    if (job.ended) return;
+    // The process stalled through its lease: nobody knows who holds the event now.
+    if (this.#scheduler.now() >= job.trustedUntil) this.#lose(job, "its lease ended before its handler did");
+    else this.#settler.add(job, ending);
+    this.#freed.notify();
+  }
+
+  #lose(job: Job, why: string): void {
+    if (job.ended) return;
+    const error = lostClaim(job, why);
+    job.end(error);
+    this.#hooks.call("lostClaim", { claim: job.claim, error });
+    this.#ended(job, "lost");
+  }
+
+  #ended(job: Job, how: keyof RelayReport): void {
+    this.#jobs.delete(job);
+    this.#counts[how] += 1;
+    this.#suspects.ended(job);
+    this.#freed.notify();
+  }
+
+  /** RELAY-07: what was not started goes back at once, what ended is settled, the rest is left to its lease. */
+  async #shutDown(force: AbortSignal | undefined): Promise<void> {
+    await this.#suspects.stop();
+    for (const job of this.#jobs) {
+      if (job.state === "waiting") this.#settler.add(job, { action: "release", delayMs: 0 });
+    }
+    const until = this.#scheduler.now() + this.#plan.shutdownTimeoutMs;
+    const cutShort = (): void => this.#freed.notify();
+    force?.addEventListener("abort", cutShort);
+    try {
+      while (this.#jobs.size > 0 && force?.aborted !== true) {
+        const left = until - this.#scheduler.now();
+        if (left <= 0) break;
+        await this.#freed.wait(this.#scheduler, left);
+      }
+    } finally {
+      force?.removeEventListener("abort", cutShort);
+    }
+    const message = "the relay was told to stop, and its handlers' time is over";
+    const stopped = new DovecoteError("RELAY_STOPPED", message);
+    for (const job of this.#jobs) {
+      if (job.state !== "running") continue;
+      job.end(stopped);
+      this.#hooks.call("lostClaim", { claim: job.claim, error: stopped });
+      this.#ended(job, "lost");
+    }
+    this.#settler.abandon();
+    await this.#settler.idle();
+  }
+}
