@@ -194,11 +194,12 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
     );
   }
 
-  async #pruneAlone(olderThanMs: number): Promise<{ readonly pruned: number; readonly more: boolean }> {
+  /** For the housekeeping of relays. */
+  async #pruneAlone(olderThanMs: number): Promise<api.PruneReport | "busy"> {
     const { max: limit } = BOUNDS.limit;
-    const { driver } = this;
-    const pruned = await driver.prune({ tenant: this.#tenant, olderThanMs, quarantined: false, limit });
-    return { pruned, more: pruned === limit };
+    const request = { tenant: this.#tenant, olderThanMs, quarantined: false, limit, alone: true };
+    const pruned = await this.driver.prune(request);
+    return pruned === "busy" ? pruned : { pruned, more: pruned === limit };
   }
 
   async stats(options?: api.StatsOptions): Promise<api.Stats> {
@@ -279,7 +280,9 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
       olderThanMs: checkWhole(options.olderThanMs, BOUNDS.retentionMs, "options.olderThanMs"),
       quarantined: checkBoolean(orDefault(options.quarantined, false), "options.quarantined"),
       limit,
+      alone: false,
     });
+    if (pruned === "busy") throw new DovecoteError("DRIVER_FAILURE", "the driver pruned alone, unasked");
     return { pruned, more: pruned === limit };
   }
 

@@ -133,6 +133,11 @@ export interface PruneRequest {
   /** Quarantined rows, too. */
   readonly quarantined: boolean;
   readonly limit: number;
+  /**
+   * Only if nobody else prunes alone at this moment, by a lock that ends with the transaction: relays take turns. Where
+   * there is one writer anyway, it changes nothing.
+   */
+  readonly alone: boolean;
 }
 
 export interface PageRequest {
@@ -294,8 +299,11 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
   redriveIn(tx: Tx, tenant: string | null, rowId: number): InTransaction<Sync, RedriveOutcome>;
   /** As `redriveMany`, in the caller's transaction. */
   redriveManyIn(tx: Tx, filter: RedriveFilter): InTransaction<Sync, readonly number[]>;
-  /** One bounded batch, delivery before event; answers how many events were removed (SETTLE-07). */
-  prune(request: PruneRequest): Promise<number>;
+  /**
+   * One bounded batch, delivery before event; answers how many events were removed (SETTLE-07), or `busy` if it was to
+   * be alone and is not.
+   */
+  prune(request: PruneRequest): Promise<number | "busy">;
 
   /** Ascending row ids in every state, a damaged row included with `delivery: null` (PAGE-01, PAGE-02). */
   page(request: PageRequest): Promise<readonly StoredRow[]>;

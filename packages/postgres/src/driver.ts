@@ -153,16 +153,18 @@ export class PostgresDriver<Client extends PostgresJs>
     return this.#joining(tx, "redriveIn", (via) => redriveMany(via, this.#texts, filter));
   }
 
-  prune({ tenant, olderThanMs, quarantined, limit }: PruneRequest): Promise<number> {
+  prune({ tenant, olderThanMs, quarantined, limit, alone }: PruneRequest): Promise<number | "busy"> {
     return this.#statement("prune", async () => {
-      const remove = async (text: string, most: number): Promise<number> => {
-        const [row] = await this.#run(text, [tenant, String(olderThanMs), String(most)]);
-        return Number(row?.[0]);
+      const lock = alone ? `dovecote.prune ${this.#schema}` : null;
+      const remove = async (text: string, most: number): Promise<number | "busy"> => {
+        const [row] = await this.#run(text, [tenant, String(olderThanMs), String(most), lock]);
+        return row?.[0] === null ? "busy" : Number(row?.[0]);
       };
       const removed = await remove(this.#texts.pruneDelivered, limit);
-      if (!quarantined || removed === limit) return removed;
+      if (removed === "busy" || !quarantined || removed === limit) return removed;
       const rest = remove(this.#texts.pruneQuarantined, limit - removed);
-      return removed + (await rest.catch((error: unknown) => afterWrite(error, "prune")));
+      const more = await rest.catch((error: unknown) => afterWrite(error, "prune"));
+      return more === "busy" ? removed : removed + more;
     });
   }
 

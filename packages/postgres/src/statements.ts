@@ -106,10 +106,16 @@ const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
   ) as q where t.tenant_id is not null order by q.quarantined_at, q.event_row_id limit $4::text::integer
 )`;
 
-/** SETTLE-07: $1 tenant, $2 age in ms, $3 limit. Locked first, so that what is redriven meanwhile stays (FENCE-10). */
+/**
+ * SETTLE-07: $1 tenant, $2 age in ms, $3 limit. Locked first, so that what is redriven meanwhile stays (FENCE-10). $4 what
+ * to lock so that nobody else prunes meanwhile, until this statement's transaction ends, or null; a miss answers null.
+ */
 const prune = (
   state: "delivered" | "quarantined",
-): string => `with recursive ${TENANTS(state)}, old as materialized (
+): string => `with recursive turn as materialized (
+  select case when $4::text is null then true
+    else pg_try_advisory_xact_lock(hashtextextended($4::text, 0)) end as ours
+), ${TENANTS(state)}, old as materialized (
   select o.event_row_id from tenants t cross join lateral (
     ${first(
       `select d.event_row_id from ${DELIVERIES} d ${MANY}
@@ -118,7 +124,7 @@ const prune = (
     order by d.tenant_id, d.${state}_at, d.event_row_id`,
       "$3::text::integer",
     )}
-  ) as o where t.tenant_id is not null limit $3::text::integer
+  ) as o where t.tenant_id is not null and ${once("ours from turn")} limit $3::text::integer
 ), locked as materialized (
   select event_row_id from ${DELIVERIES} where event_row_id = any (array(select event_row_id from old))
     and ${holds(`state = '${state}' and ${state}_at <= statement_timestamp() - ${milliseconds("$2")}`)} order by event_row_id for update skip locked
@@ -129,7 +135,7 @@ const prune = (
 ), events as (
   delete from ${EVENTS} where row_id = any (array(select event_row_id from removed)) returning row_id
 )
-select count(*)::text from events`;
+select case when ${once("ours from turn")} then (select count(*)::text from events) end`;
 
 const LISTED = {
   pending: "available_at",
