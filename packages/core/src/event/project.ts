@@ -1,39 +1,28 @@
 /** The CloudEvents JSON format 1.0.2: what a handler sends on. */
 
 import { encodeBase64 } from "./base64.ts";
+import { coreAttributes, extensionAttributes } from "./context-attributes.ts";
 import type { Extension, OutboxEvent } from "./event.ts";
 import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 /** The media type of {@link toStructuredJson}'s bytes (CloudEvents JSON format, section 3). */
 export const STRUCTURED_JSON = "application/cloudevents+json; charset=utf-8";
 
-const ATTRIBUTES = [
-  "specversion",
-  "id",
-  "source",
-  "type",
-  "subject",
-  "time",
-  "datacontenttype",
-  "dataschema",
-] as const;
-
 /**
  * An event in the JSON format of CloudEvents, as UTF-8 bytes. The same event always gives the same bytes: attributes in
  * a fixed order, then extensions (`partitionkey` among them) by name, then the data. JSON data is spliced in exactly as
- * it was stored, text becomes a JSON string, binary data is `data_base64`.
+ * it was stored, text becomes a JSON string, binary data is `data_base64`. What is invalid of a trace context
+ * (`traceparent`, `tracestate`) is left out.
  *
  * @throws Error if `dataBytes` of a text event were changed into something that is not UTF-8.
  * @example
  * await fetch(url, { method: "POST", headers: { "content-type": STRUCTURED_JSON }, body: toStructuredJson(event) });
  */
 export function toStructuredJson(event: OutboxEvent): Uint8Array {
-  const members: string[] = [];
-  for (const name of ATTRIBUTES) {
-    const value = event[name];
-    if (value !== undefined) members.push(member(name, value));
-  }
-  for (const [name, value] of sortedExtensions(event)) members.push(member(name, value));
+  const members = [
+    ...coreAttributes(event).map(([name, value]) => member(name, value)),
+    ...extensionAttributes(event).map(([name, extension]) => member(name, jsonValue(extension))),
+  ];
   const head = `{${members.join(",")}`;
   switch (event.dataKind) {
     case "absent":
@@ -51,15 +40,6 @@ type AttributeValue = string | number | boolean;
 
 function member(name: string, value: AttributeValue): string {
   return `${JSON.stringify(name)}:${JSON.stringify(value)}`;
-}
-
-function sortedExtensions(event: OutboxEvent): readonly [string, AttributeValue][] {
-  const entries = Object.entries(event.extensions).map(([name, extension]): [string, AttributeValue] => [
-    name,
-    jsonValue(extension),
-  ]);
-  if (event.partitionkey !== undefined) entries.push(["partitionkey", event.partitionkey]);
-  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 /** Section 2.2: booleans and integers are JSON's own, bytes are base64, all other types are strings. */
