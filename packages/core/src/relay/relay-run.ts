@@ -114,9 +114,9 @@ export class RelayRun {
       retention && new Housekeeping(this.#store.prune, retention, this.#scheduler, this.#hooks);
     housekeeping?.start();
     const subscription = await this.#subscribed();
+    let empty = false;
     try {
-      const empty = await this.#deliverAll(untilEmpty);
-      return { ...this.#counts, empty };
+      empty = await this.#deliverAll(untilEmpty);
     } finally {
       this.#stopping = true;
       stop.removeEventListener("abort", onStop);
@@ -124,6 +124,7 @@ export class RelayRun {
       await this.#shutDown(force);
       await Promise.all([this.#heartbeat.stop(), housekeeping?.stop()]);
     }
+    return { ...this.#counts, empty };
   }
 
   async #subscribed(): Promise<{ close(): Promise<void> } | undefined> {
