@@ -149,7 +149,7 @@ describe("handlers", () => {
     expect(of("error")).toEqual([]);
     const failures = b.store
       .ordered()
-      .sort((one, other) => Number(one.event.id) - Number(other.event.id))
+      .toSorted((one, other) => Number(one.event.id) - Number(other.event.id))
       .map(({ delivery }) => delivery?.lastFailure);
     for (const failure of failures) expect(failure?.detail.length).toBeGreaterThan(0);
     expect(failures.at(-1)).toMatchObject({ code: "E_TYPED", detail: "Error: typed" });
