@@ -25,7 +25,7 @@ export type HttpTransportOptions = (
       readonly byStream: Readonly<Record<string, Endpoint>>;
     })
 ) & {
-  /** Instead of the global one, as with a proxy, or with an agent that refuses private addresses. */
+  /** Instead of the global one, as with a proxy, or with a dispatcher that refuses private addresses. */
   readonly fetch?: typeof fetch;
 };
 

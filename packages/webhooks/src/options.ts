@@ -11,7 +11,7 @@ import {
 import { checkHeaders } from "./headers.ts";
 import { Signer } from "./signature.ts";
 
-/** Headers for one delivery, as for a token that changes. What it throws makes the event be tried again. */
+/** Headers for one delivery, as for a token that changes. What it throws makes the event be tried again; `timeoutMs` starts after it. */
 export type HeadersFor = (
   event: OutboxEvent,
   context: DeliveryContext,
