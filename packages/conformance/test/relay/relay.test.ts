@@ -189,10 +189,26 @@ describe("handlers", () => {
     });
     running(b, relay);
     await b.scheduler.advance(100);
-    expect(of("retried")).toMatchObject([{ delayMs: 5000, failure: { detail: "RetryLater: rate limited" } }]);
-    expect(of("quarantined")).toMatchObject([{ reason: "Quarantine: no such customer" }]);
+    expect(of("retried")).toMatchObject([{ delayMs: 5000, failure: { detail: "rate limited" } }]);
+    expect(of("quarantined")).toMatchObject([{ reason: "no such customer" }]);
     expect(of("released")).toMatchObject([{ delayMs: 7000 }]);
     expect(b.store.rows.get(3)?.delivery).toMatchObject({ state: "pending", attempt: 1, forgiven: 1 });
+  });
+
+  it("a delay that is a minimum gives way to a longer backoff", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const { hooks, of } = recording();
+    const relay = b.relay({
+      hooks,
+      backoff: { baseMs: 1000, maxMs: 60_000 },
+      deliver: () => {
+        throw new RetryLater({ delayMs: 1500, atLeast: true });
+      },
+    });
+    running(b, relay);
+    await b.scheduler.advance(10_000);
+    expect(of("retried").map(({ delayMs }) => delayMs)).toEqual([1500, 2000, 4000]);
   });
 
   it("back off exponentially and give up after maxAttempts", async () => {

@@ -1,10 +1,9 @@
 /** What becomes of a claim, by what its handler did. */
-import { checkOptions, checkWhole, orDefault } from "../arguments.ts";
+import { checkBoolean, checkOptions, checkWhole, orDefault } from "../arguments.ts";
 import { BOUNDS } from "../bounds.ts";
 import type { Failure } from "../driver.ts";
+import { BRAND, isVerdict } from "./brand.ts";
 import { captureFailure } from "./capture.ts";
-
-const BRAND: unique symbol = Symbol.for("dovecote.relay.verdict") as never;
 
 /** What a handler throws to say what becomes of its event. Works across two copies of the package. */
 abstract class Verdict extends Error {
@@ -24,12 +23,15 @@ export class RetryLater extends Verdict {
   override readonly name = "RetryLater";
   /** 0 to 30 days. */
   readonly delayMs: number;
+  /** Where the relay's own backoff is longer, that one. */
+  readonly atLeast: boolean;
 
   /** @throws `INVALID_ARGUMENT` */
-  constructor(given: { readonly delayMs: number; readonly reason?: string }) {
-    const options = checkOptions(given, ["delayMs", "reason"], "options");
+  constructor(given: { readonly delayMs: number; readonly reason?: string; readonly atLeast?: boolean }) {
+    const options = checkOptions(given, ["delayMs", "reason", "atLeast"], "options");
     super(typeof options.reason === "string" && options.reason !== "" ? options.reason : "to be tried later");
     this.delayMs = checkWhole(options.delayMs, BOUNDS.delayMs, "options.delayMs");
+    this.atLeast = checkBoolean(orDefault(options.atLeast, false), "options.atLeast");
   }
 }
 
@@ -83,7 +85,7 @@ export interface Budget {
 
 /** Nothing that is thrown can keep a claim from being settled (RELAY-06). */
 export function endingOf(thrown: unknown, budget: Budget, secret: string): Ending {
-  const verdict = asVerdict(thrown);
+  const verdict = isVerdict(thrown) ? (thrown as RetryLater | Release | Quarantine) : undefined;
   if (verdict?.name === "Release") return { action: "release", delayMs: verdict.delayMs };
   const failure = captureFailure(thrown, secret);
   if (verdict?.name === "Quarantine") return { action: "quarantine", reason: failure.detail };
@@ -91,15 +93,6 @@ export function endingOf(thrown: unknown, budget: Budget, secret: string): Endin
     const reason = `given up after ${budget.used} attempts, of ${budget.max}`;
     return { action: "quarantine", reason, failure };
   }
-  return { action: "retry", delayMs: verdict?.delayMs ?? budget.delayMs(), failure };
-}
-
-function asVerdict(thrown: unknown): RetryLater | Release | Quarantine | undefined {
-  try {
-    if (typeof thrown !== "object" || thrown === null) return undefined;
-    if ((thrown as { [BRAND]?: unknown })[BRAND] !== true) return undefined;
-    return thrown as RetryLater | Release | Quarantine;
-  } catch {
-    return undefined; // a proxy, or a getter that throws
-  }
+  const { delayMs, atLeast } = verdict ?? { delayMs: 0, atLeast: true };
+  return { action: "retry", delayMs: atLeast ? Math.max(delayMs, budget.delayMs()) : delayMs, failure };
 }
