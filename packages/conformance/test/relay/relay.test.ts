@@ -208,7 +208,7 @@ describe("handlers", () => {
     });
     running(b, relay);
     await b.scheduler.advance(10_000);
-    expect(of("retried").map(({ delayMs }) => delayMs)).toEqual([1500, 2000, 4000]);
+    expect(of("retried").map(({ delayMs }) => delayMs)).toEqual([1500, 2000, 4000, 8000]);
   });
 
   it("back off exponentially and give up after maxAttempts", async () => {
