@@ -15,6 +15,7 @@ import { leaseCases } from "./lease.ts";
 import { lifeCases } from "./life.ts";
 import { modelCases } from "./model.ts";
 import { pageCases } from "./page.ts";
+import { relayCases } from "./relay.ts";
 import { schemaCases } from "./schema.ts";
 import { settleCases } from "./settle.ts";
 import { severCases } from "./sever.ts";
@@ -39,6 +40,7 @@ export const cases: readonly Case[] = [
   ...wakeCases,
   ...crashCases,
   ...severCases,
+  ...relayCases,
   ...historyCases,
   ...modelCases,
   ...commitFailureCases,

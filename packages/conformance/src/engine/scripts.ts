@@ -1,5 +1,5 @@
 /** What the victims of a crash do, in a process of their own, step by step. */
-import { isDovecoteError } from "@dovecote/core";
+import { type DrainReport, isDovecoteError } from "@dovecote/core";
 import type { Peer } from "../case.ts";
 import type { ClaimJson } from "./actors.ts";
 import { toJson } from "./actors.ts";
@@ -30,12 +30,25 @@ export interface Scripts {
   /** Claims everything, then acknowledges one by one. */
   ackAll: (peer: Peer, input: { limit: number; leaseMs: number }, steps: Steps) => Promise<null>;
   migrate: (peer: Peer, input: Record<string, never>, steps: Steps) => Promise<null>;
+  /** Delivers what is due. Dies of the event whose id is `poison`; with `hold`, stops in each handler. */
+  relay: (
+    peer: Peer,
+    input: {
+      leaseMs: number;
+      concurrency: number;
+      maxAttempts?: number;
+      poison?: string;
+      hold?: boolean;
+    },
+    steps: Steps,
+  ) => Promise<DrainReport>;
 }
 
 export type ScriptName = keyof Scripts;
 export type ScriptInput<Name extends ScriptName> = Parameters<Scripts[Name]>[1];
 export type ScriptAnswer<Name extends ScriptName> = Awaited<ReturnType<Scripts[Name]>>;
 
+const RELAY_BUDGET_MS = 30_000;
 const failure = { code: "ZOMBIE", detail: "written by a claim that is gone" };
 
 export const scripts: Scripts = {
@@ -90,6 +103,17 @@ export const scripts: Scripts = {
     progress("begun");
     await outbox.migrate();
     return null;
+  },
+  async relay({ outbox }, { poison, hold, ...options }, { checkpoint }) {
+    const relay = outbox.admin().relay({
+      ...options,
+      backoff: { baseMs: 1, maxMs: 1 },
+      async deliver({ id }) {
+        if (id === poison) process.kill(process.pid, "SIGKILL");
+        if (hold) await checkpoint("delivering");
+      },
+    });
+    return relay.drainOnce({ budgetMs: RELAY_BUDGET_MS });
   },
 };
 

@@ -11,6 +11,7 @@ import { identity } from "./identity.ts";
 import { lease } from "./lease.ts";
 import { life } from "./life.ts";
 import { page } from "./page.ts";
+import { relay } from "./relay.ts";
 import { schema } from "./schema.ts";
 import { settle } from "./settle.ts";
 import { tenant } from "./tenant.ts";
@@ -33,5 +34,6 @@ export const semanticMutants: readonly SemanticMutant[] = [
   ...errors,
   ...wake,
   ...crash,
+  ...relay,
   ...history,
 ];

@@ -106,6 +106,7 @@ export const settle: readonly SemanticMutant[] = [
       let removed = 0;
       for (;;) {
         const batch = await driver.prune(request);
+        if (batch === "busy") return batch;
         removed += batch;
         if (batch < request.limit) return Math.min(removed, request.limit);
       }
