@@ -286,20 +286,14 @@ async function allDelivered({ session }: CaseContext, ids: readonly number[]): P
   return delivered.length === ids.length;
 }
 
-/** Connections are severed time and again, or commits fail until the relay has met it. */
-async function outage(t: CaseContext, failures: () => number): Promise<void> {
-  const { session, capabilities } = t;
-  if (capabilities.serverSide) {
-    for (let severed = 0; severed < 5; severed++) {
-      const before = failures();
-      await session.faults.severConnections();
-      // What was under way may have ended well; the next call meets a new connection then.
-      if (severed === 0)
-        await eventually(session, "a severed connection must be met", () => failures() > before);
-    }
-    return;
-  }
+/** Commits fail until the relay has met it, and connections are severed meanwhile, where there are any. */
+async function outage({ session, capabilities }: CaseContext, failures: () => number): Promise<void> {
   const fault = await session.faults.failCommits();
   await eventually(session, "a failing commit must be met", () => failures() > 0);
+  for (let severed = 0; capabilities.serverSide && severed < 5; severed++) {
+    const met = failures();
+    await session.faults.severConnections();
+    await eventually(session, "the relay must go on asking", () => failures() > met);
+  }
   await fault.release();
 }

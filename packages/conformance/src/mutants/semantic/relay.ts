@@ -49,7 +49,7 @@ export const relay: readonly SemanticMutant[] = [
   {
     name: "an-outage-ends-the-relay",
     breaks: "RELAY-05",
-    because: /must be delivered after the outage/,
+    because: /must be delivered after the outage|must go on asking/,
     wrapOutbox: (outbox) =>
       withRelay(outbox, (options, make) => {
         const failed = new AbortController();
