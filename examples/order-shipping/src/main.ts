@@ -95,7 +95,7 @@ const rows = [...orders, last].map(({ id, item }) => {
 table(["order", "item", "delivery", "attempts", "delivered by", ""], rows);
 if (entries.length !== orders.length + 1)
   faults.push(`there are ${entries.length} events for ${orders.length + 1} orders`);
-if (!reports.some(({ kind }) => kind === "refused")) faults.push("no late ack was refused");
+if (!reports.some(({ kind }) => kind === "refused")) faults.push("no late outcome was discarded");
 
 await shop.close();
 await place.leave();

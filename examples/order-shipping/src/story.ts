@@ -36,7 +36,7 @@ export function describe({ kind, orderId, attempt }: Report): string {
     case "acked":
       return `acknowledges order ${orderId}: delivered`;
     case "refused":
-      return `acknowledges order ${orderId} too late: REFUSED, its token proves a claim that is no longer the current one`;
+      return `is done with order ${orderId} too late: DISCARDED, the claim it had is no longer the current one`;
   }
 }
 

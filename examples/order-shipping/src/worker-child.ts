@@ -1,41 +1,39 @@
-/** A worker process: claims one event at a time under a lease, ships the order, acknowledges. */
+/** A worker process: a relay whose handler packs the parcel and ships it. */
 import { setTimeout as delay } from "node:timers/promises";
-import { isDecoded, isDovecoteError } from "@dovecote/core";
+import type { Claim } from "@dovecote/core";
 import { type Order, openShop } from "./shop.ts";
 import type { Report } from "./story.ts";
 
 const [place = "", worker = "", lease = "", packing = ""] = process.argv.slice(2);
 const shop = await openShop(place);
 
-const report = (kind: Report["kind"], orderId: number, attempt: number): void => {
+const report = (kind: Report["kind"], { event, attempt }: Pick<Claim, "event" | "attempt">): void => {
+  const { id: orderId } = ("data" in event ? event.data : {}) as Order;
   process.send?.({ worker, kind, orderId, attempt } satisfies Report);
 };
 
-let stopping = false;
-process.on("message", () => {
-  stopping = true;
+const stop = new AbortController();
+process.on("message", () => stop.abort());
+
+const relay = shop.events.relay({
+  worker,
+  leaseMs: Number(lease),
+  concurrency: 1,
+  streams: { shipping: {} },
+  pollMs: 20,
+  backoff: { baseMs: 1, maxMs: 1 },
+  async deliver(event, { attempt, claim }) {
+    report(claim.reclaimed ? "tookOver" : "claimed", claim);
+    await delay(Number(packing)); // packing the parcel: here a worker freezes, or dies
+    const { id } = event.data as Order;
+    report((await shop.ship(id, attempt, worker)) ? "shipped" : "fenced", claim);
+  },
+  hooks: {
+    delivered: ({ claim }) => report("acked", claim),
+    lostClaim: ({ claim }) => report("refused", claim),
+    error: ({ error, doing }) => console.error(`${worker}: ${doing}: ${error.message}`),
+  },
 });
-
-while (!stopping) {
-  const [claim] = await shop.events.claim({ worker, leaseMs: Number(lease), limit: 1, stream: "shipping" });
-  if (claim === undefined) {
-    await delay(20);
-    continue;
-  }
-  if (!isDecoded(claim.event)) throw new Error(claim.event.undecodable);
-  const { id } = claim.event.data as Order;
-  const { attempt } = claim;
-  report(claim.reclaimed ? "tookOver" : "claimed", id, attempt);
-  await delay(Number(packing)); // packing the parcel: here a worker freezes, or dies
-  report((await shop.ship(id, attempt, worker)) ? "shipped" : "fenced", id, attempt);
-  try {
-    await shop.events.ack(claim);
-    report("acked", id, attempt);
-  } catch (error) {
-    if (!isDovecoteError(error, "LOST_CLAIM", "ILLEGAL_TRANSITION")) throw error;
-    report("refused", id, attempt);
-  }
-}
-
+await relay.run({ signal: stop.signal });
 await shop.close();
 process.disconnect();

@@ -110,9 +110,7 @@ const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
  * SETTLE-07: $1 tenant, $2 age in ms, $3 limit. Locked first, so that what is redriven meanwhile stays (FENCE-10). $4 what
  * to lock so that nobody else prunes meanwhile, until this statement's transaction ends, or null; a miss answers null.
  */
-const prune = (
-  state: "delivered" | "quarantined",
-): string => `with recursive turn as materialized (
+const prune = (state: "delivered" | "quarantined"): string => `with recursive turn as materialized (
   select case when $4::text is null then true
     else pg_try_advisory_xact_lock(hashtextextended($4::text, 0)) end as ours
 ), ${TENANTS(state)}, old as materialized (

@@ -13,7 +13,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-export class ManualScheduler implements Scheduler {
+class ManualScheduler implements Scheduler {
   readonly #timers = new Set<Timer>();
   #now = 1_000_000;
 

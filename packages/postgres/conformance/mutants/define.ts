@@ -3,7 +3,7 @@ import type postgresClient from "postgres";
 import type { StatementName } from "../../src/statements.ts";
 
 /** Replaces a method by one that uses the client in a wrong way. */
-export interface DriverMutant extends Mutant {
+interface DriverMutant extends Mutant {
   wrap(driver: AnyDriver, client: postgresClient.Sql, schema: string): AnyDriver;
 }
 

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 import type { StatementName } from "../../src/statements.ts";
 
 /** Replaces a method by one that uses the connection in a wrong way. */
-export interface DriverMutant extends Mutant {
+interface DriverMutant extends Mutant {
   wrap(driver: AnyDriver, client: Database.Database): AnyDriver;
 }
 
