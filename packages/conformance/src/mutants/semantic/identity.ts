@@ -1,4 +1,4 @@
-import { isDovecoteError, type NewEvent } from "@dovecote/core";
+import { type EnqueueOutcome, type EnqueueRow, isDovecoteError, type NewEvent } from "@dovecote/core";
 import type { Outbox } from "../../case.ts";
 import { override } from "../../override.ts";
 import { answering, remembering, type SemanticMutant, storing } from "./define.ts";
@@ -82,16 +82,24 @@ export const identity: readonly SemanticMutant[] = [
       override(driver, { enqueue: (tx, _tenant, rows) => driver.enqueue(tx, "everybody", rows) }),
   },
   {
-    name: "batch-inserted-in-reverse",
+    name: "batch-inserted-against-the-order",
     breaks: "ID-06",
-    because: /row ids must rise in identity order|as if it were sent after those before it/,
+    because: /rows must be inserted in identity order|row ids must rise in identity order/,
     wrap: ({ driver }) =>
       override(driver, {
         enqueue(tx, tenant, rows) {
-          const answer = driver.enqueue(tx, tenant, rows.toReversed());
-          return answer instanceof Promise
-            ? answer.then((outcomes) => outcomes.toReversed())
-            : answer.toReversed();
+          // Of one identity the first stays the first: what is answered must not change.
+          const order = rows
+            .map((_, index) => index)
+            .sort((a, b) => identityOf(rows[b]).localeCompare(identityOf(rows[a])) || a - b);
+          const answer = driver.enqueue(
+            tx,
+            tenant,
+            order.flatMap((index) => rows[index] ?? []),
+          );
+          const inPlace = (outcomes: readonly EnqueueOutcome[]): readonly EnqueueOutcome[] =>
+            rows.flatMap((_, index) => outcomes[order.indexOf(index)] ?? []);
+          return answer instanceof Promise ? answer.then(inPlace) : inPlace(answer);
         },
       }),
   },
@@ -205,6 +213,10 @@ export const identity: readonly SemanticMutant[] = [
     },
   },
 ];
+
+function identityOf(row: EnqueueRow | undefined): string {
+  return JSON.stringify([row?.event.source, row?.event.id]);
+}
 
 /** The portable API, given other events than its caller gives. */
 function given(outbox: Outbox, change: (event: NewEvent) => NewEvent): Outbox {
