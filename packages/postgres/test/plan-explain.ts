@@ -136,8 +136,9 @@ export const CALLS: readonly Call[] = [
     call(name, "filtered", ["acme", "orders", "http-500", "1000", null]),
   ]),
   ...(["pruneDelivered", "pruneQuarantined"] as const).flatMap((name) => [
-    call(name, "of a tenant", ["acme", "1000", "1000"]),
-    call(name, "of all", [null, "1000", "1000"]),
+    call(name, "of a tenant", ["acme", "1000", "1000", null]),
+    call(name, "of all", [null, "1000", "1000", null]),
+    call(name, "of all, alone", [null, "1000", "1000", "prune"]),
   ]),
   call("pageAll", "first", [null, null, "0", "9223372036854775807", "100"]),
   call("pageAll", "later", [null, null, "300000", "9223372036854775807", "1000"]),
