@@ -91,13 +91,19 @@ function pack(folder: string, manifest: Manifest): Packed {
 }
 
 function installTogether(packed: readonly Packed[]): void {
-  const own = readManifest(root).devDependencies;
-  const sqlite = packed.find(({ manifest }) => manifest.name === "@dovecote/sqlite")?.manifest
-    .devDependencies;
-  const pinned = { ...own, ...sqlite };
-  const others = ["better-sqlite3", "@types/better-sqlite3", "@types/node", "drizzle-orm"].map(
-    (name) => `${name}@${pinned[name]}`,
-  );
+  const pinned: Record<string, string | undefined> = { ...readManifest(root).devDependencies };
+  for (const { manifest } of packed) {
+    if (["@dovecote/core", "@dovecote/sqlite"].includes(manifest.name))
+      Object.assign(pinned, manifest.devDependencies);
+  }
+  const peers = [
+    "better-sqlite3",
+    "@types/better-sqlite3",
+    "@types/node",
+    "drizzle-orm",
+    "@opentelemetry/api",
+  ];
+  const others = peers.map((name) => `${name}@${pinned[name]}`);
   mkdirSync(consumer);
   writeFileSync(join(consumer, "package.json"), JSON.stringify({ private: true, type: "module" }));
   const flags = ["--no-audit", "--no-fund", "--loglevel=error"];

@@ -178,7 +178,7 @@ export const leaseCases: readonly Case[] = [
     intent: "renew racing a takeover of an expired lease: the takeover wins, and renew loses",
     run: (t) =>
       renewRace(t, {
-        rounds: 16,
+        rounds: 24,
         given: ({ rowId }) => t.session.faults.expireLeases([rowId]),
         check(renewed, takeovers) {
           const lost = { refused: "LOST_CLAIM", retryable: false };
