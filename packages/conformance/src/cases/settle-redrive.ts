@@ -30,7 +30,7 @@ export const redriveCases: readonly Case[] = [
       assert.equal(row.forgiven, row.attempts, "redrive must give a new budget: forgiven is the attempt");
       assert.equal(row.failureDetail, "the card was refused", "redrive must keep the quarantine's reason");
       assert.equal(row.failedAt, quarantinedAt, "redrive must keep the quarantine's time");
-      assert.ok(row.failureCode !== null, "the failure that a redrive keeps must have a code");
+      assert.equal(row.failureCode, "quarantined", "a redriven quarantine must be found by its failure code");
       assert.deepEqual(
         [row.quarantinedAt, row.quarantineReason, row.token],
         [null, null, null],
