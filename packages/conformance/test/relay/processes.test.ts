@@ -1,0 +1,184 @@
+/**
+ * Two relays in two processes on one database. One is killed, one is frozen past its lease and goes on, one has its event
+ * loop blocked past its lease, and where there are connections they are severed. The receiver counts.
+ */
+
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createDovecote } from "@dovecote/core";
+import { expect, it, onTestFinished } from "vitest";
+import { eventually } from "../../src/cases/waiting.ts";
+import { loadHarness } from "../../src/load-harness.ts";
+import type { FromRelay, Task, ToRelay } from "./relay-child.ts";
+
+const EVENTS = 5000;
+const BATCH = 500;
+const LEASE_MS = 1000;
+/** Longer than a lease, the renewal in it, and a poll of the other relay. */
+const AWAY_MS = 2 * LEASE_MS;
+const ENTRY = fileURLToPath(new URL(`./relay-child${extname(import.meta.url)}`, import.meta.url));
+
+interface Arrival {
+  readonly relay: string;
+  readonly attempt: number;
+}
+
+/** What the receiver got, by event. */
+async function receiver(): Promise<{
+  readonly url: string;
+  readonly arrivals: ReadonlyMap<string, readonly Arrival[]>;
+  /** Until so many different events arrived. */
+  reached(count: number): Promise<void>;
+}> {
+  const arrivals = new Map<string, Arrival[]>();
+  const waiting = new Set<() => void>();
+  const server = createServer((request, response) => {
+    const url = new URL(String(request.url), "http://receiver");
+    const id = url.pathname.slice(1);
+    const relay = String(url.searchParams.get("relay"));
+    const attempt = Number(url.searchParams.get("attempt"));
+    arrivals.set(id, [...(arrivals.get(id) ?? []), { relay, attempt }]);
+    request.resume();
+    response.end();
+    for (const look of waiting) look();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    arrivals,
+    reached: (count) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (arrivals.size < count) return;
+          waiting.delete(look);
+          resolve();
+        };
+        waiting.add(look);
+        look();
+      }),
+  };
+}
+
+class RelayProcess {
+  readonly name: string;
+  readonly said: FromRelay[] = [];
+  readonly #process: ChildProcess;
+
+  constructor(task: Task) {
+    this.name = task.name;
+    this.#process = fork(ENTRY, [JSON.stringify(task)], {
+      execArgv: ["--experimental-strip-types", "--disable-warning=ExperimentalWarning"],
+    });
+    this.#process.on("message", (message: FromRelay) => this.said.push(message));
+    onTestFinished(() => void this.#process.kill("SIGKILL"));
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#process.kill(name);
+  }
+
+  tell(message: ToRelay): void {
+    this.#process.send(message);
+  }
+
+  async gone(): Promise<void> {
+    if (this.#process.exitCode === null && this.#process.signalCode === null)
+      await once(this.#process, "exit");
+  }
+}
+
+it.each([
+  ["SQLite", "../../../sqlite/conformance/harness.ts"],
+  ["Postgres", "../../../postgres/conformance/harness.ts"],
+])(
+  "RELAY-01 to RELAY-05: two relays on %s, killed, frozen, blocked: everything arrives, nothing is recorded by a zombie",
+  async (_, path) => {
+    const harnessUrl = new URL(path, import.meta.url).href;
+    const harness = await loadHarness(harnessUrl);
+    const space = await harness.createSpace();
+    const session = await harness.connect(space.locator, {});
+    const outbox = createDovecote(session.driver);
+    onTestFinished(async () => {
+      await outbox.close();
+      await session.close();
+      await space.dispose();
+    });
+    await outbox.migrate();
+    for (let done = 0; done < EVENTS; done += BATCH) {
+      const events = Array.from({ length: BATCH }, (__, at) => ({
+        ...{ stream: "orders", source: "/test", type: "test" },
+        id: String(done + at),
+      }));
+      await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
+    }
+    const { url, arrivals, reached } = await receiver();
+    const start = (name: string): RelayProcess =>
+      new RelayProcess({
+        ...{ harness: harnessUrl, locator: String(space.locator), receiver: url },
+        ...{ name, leaseMs: LEASE_MS },
+      });
+
+    const killed = start("killed");
+    const frozen = start("frozen");
+    await reached(EVENTS * 0.1);
+    killed.signal("SIGKILL");
+    await killed.gone();
+    const blocked = start("blocked");
+    await reached(EVENTS * 0.3);
+    frozen.signal("SIGSTOP");
+    const until = (await session.probe.now()) + AWAY_MS * 1000;
+    await eventually(session, "time must pass", async () => (await session.probe.now()) > until);
+    frozen.signal("SIGCONT");
+    await reached(EVENTS * 0.5);
+    blocked.tell({ kind: "block", forMs: AWAY_MS });
+    if (session.driver.capabilities.serverSide) {
+      for (const part of [0.6, 0.7, 0.8]) {
+        await reached(EVENTS * part);
+        await session.faults.severConnections();
+      }
+    }
+    await reached(EVENTS);
+    await eventually(
+      session,
+      "what arrived must be recorded as delivered",
+      async () => (await session.probe.deliveries()).every(({ state }) => state === "delivered"),
+      60_000,
+    );
+    const relays = [frozen, blocked];
+    for (const relay of relays) relay.tell({ kind: "stop" });
+    for (const relay of relays) await relay.gone();
+
+    // At least once.
+    expect(arrivals.size).toBe(EVENTS);
+    const rows = new Map((await session.probe.events()).map(({ rowId, id }) => [rowId, id]));
+    const attempts = new Map(
+      (await session.probe.deliveries()).map(({ rowId, attempts }) => [rows.get(rowId), attempts]),
+    );
+    // What was acknowledged was acknowledged by the last claim, once, whoever may have thought otherwise.
+    const acks = [killed, ...relays].flatMap(({ said }) => said.filter(({ kind }) => kind === "delivered"));
+    const byEvent = Map.groupBy(acks, ({ id }) => String(id));
+    for (const [id, each] of byEvent) {
+      expect(
+        each.map(({ attempt }) => attempt),
+        `event ${id}`,
+      ).toEqual([attempts.get(id)]);
+    }
+    // Every arrival beyond the first belongs to an attempt of its own: the event was claimed again, and the fence says so.
+    for (const [id, each] of arrivals) {
+      const distinct = new Set(each.map(({ attempt }) => attempt));
+      expect(distinct.size, `event ${id} arrived twice in one attempt`).toBe(each.length);
+    }
+    expect(frozen.said.filter(({ kind }) => kind === "lost").length).toBeGreaterThan(0);
+    expect(blocked.said.filter(({ kind }) => kind === "lost").length).toBeGreaterThan(0);
+  },
+  180_000,
+);
