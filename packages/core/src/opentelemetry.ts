@@ -13,7 +13,7 @@ import {
 import { checkOptions } from "./arguments.ts";
 import type { OutboxEvent } from "./event/event.ts";
 import { checkTraceContext } from "./event/trace-context.ts";
-import { isVerdict } from "./relay/brand.ts";
+import { verdictKind } from "./relay/brand.ts";
 import type { AroundDelivery, DeliveryContext } from "./relay/options.ts";
 
 /** The last two fields of a `traceparent`; both parts were checked before. */
@@ -43,7 +43,7 @@ export function traced(given: { readonly tracerProvider?: TracerProvider } = {})
         await deliver();
       } catch (thrown) {
         // What a handler says on purpose is no error.
-        if (!isVerdict(thrown)) {
+        if (verdictKind(thrown) === undefined) {
           const type = thrown instanceof Error ? thrown.name : typeof thrown;
           span.setAttribute("error.type", type);
           span.setStatus({ code: SpanStatusCode.ERROR });

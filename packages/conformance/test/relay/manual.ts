@@ -27,6 +27,10 @@ class ManualScheduler implements Scheduler {
     return () => this.#timers.delete(timer);
   }
 
+  async turn(): Promise<void> {
+    await turn();
+  }
+
   /** The longest that a jitter can make of a pause. */
   random(): number {
     return 1 - Number.EPSILON;

@@ -1,5 +1,12 @@
 /** What a relay does, moment by moment. */
-import { DovecoteError, Quarantine, type RelayHooks, Release, RetryLater } from "@dovecote/core";
+import {
+  DovecoteError,
+  Quarantine,
+  type RelayHooks,
+  type RelayOptions,
+  Release,
+  RetryLater,
+} from "@dovecote/core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Bench, bench } from "./manual.ts";
 
@@ -170,6 +177,25 @@ describe("handlers", () => {
     expect(b.store.rows.get(Number(rowId))?.delivery?.lastFailure?.detail).toBe(
       "Error: with [token], caused by [token]",
     );
+  });
+
+  it("a verdict stays one in a subclass with a name of its own", async () => {
+    class Gone extends Quarantine {
+      constructor(reason: string) {
+        super(reason);
+        Object.assign(this, { name: "Gone" });
+      }
+    }
+    const b = bench();
+    await b.enqueue(1);
+    const relay = b.relay({
+      deliver: () => {
+        throw new Gone("410");
+      },
+    });
+    running(b, relay);
+    await b.scheduler.advance(100);
+    expect(b.states()).toEqual({ 1: "quarantined" });
   });
 
   it("say what becomes of their event", async () => {
@@ -561,6 +587,15 @@ describe("stopping", () => {
     expect(b.states()).toEqual({ 1: "pending" });
   });
 
+  it("drainOnce is not empty while a stream at its limit has more", async () => {
+    const b = bench();
+    await b.enqueue(10, { stream: "a" });
+    const streams = { a: { concurrency: 1 }, b: {} };
+    const drained = b.relay({ deliver: () => {}, streams }).drainOnce({ budgetMs: 60_000 });
+    await b.scheduler.advance(10_000);
+    expect(await drained).toMatchObject({ delivered: 10, empty: true });
+  });
+
   it("drainOnce ends when nothing is due, or when its budget is spent", async () => {
     const b = bench();
     await b.enqueue(40);
@@ -574,6 +609,117 @@ describe("stopping", () => {
     await b.scheduler.advance(1000);
     expect(await cut).toMatchObject({ lost: 1, empty: false });
     expect(b.scheduler.timers).toBe(0);
+  });
+});
+
+describe("calls that are never answered", () => {
+  const never = (): Promise<never> => new Promise(() => {});
+
+  it("a settle keeps the others waiting until its lease is over, and no longer; its loss is reported", async () => {
+    const b = bench();
+    await b.enqueue(3);
+    const { hooks, of } = recording();
+    let calls = 0;
+    const relay = b.relay({ deliver: () => {}, hooks, leaseMs: 3000, concurrency: 1 }, ({ handle }) => ({
+      settle: (batch) => (calls++ === 0 ? never() : handle.settle(batch)),
+    }));
+    running(b, relay);
+    await b.scheduler.advance(2900);
+    expect(of("lostClaim")).toEqual([]);
+    await b.scheduler.advance(5000);
+    expect(of("lostClaim").length).toBeGreaterThan(0);
+    await b.scheduler.advance(20_000);
+    expect(new Set(Object.values(b.states()))).toEqual(new Set(["delivered"]));
+  });
+
+  it("a renewal keeps no handler from learning that its lease is over", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const handler = gated();
+    running(
+      b,
+      b.relay({ deliver: handler.deliver, leaseMs: 3000 }, () => ({ renew: never as never })),
+    );
+    await b.scheduler.advance(2990);
+    const signal = handler.signals.get("1");
+    expect(signal?.aborted).toBe(false);
+    await b.scheduler.advance(20);
+    expect(signal?.reason).toMatchObject({ code: "LOST_CLAIM" });
+  });
+
+  it("RELAY-07: a claim does not keep a relay from stopping, and what it answers later goes back", async () => {
+    const b = bench();
+    await b.enqueue(2);
+    const gate = Promise.withResolvers<void>();
+    const relay = b.relay({ deliver: () => {}, shutdownTimeoutMs: 5000 }, ({ handle }) => ({
+      claim: async (options) => {
+        const claims = await handle.claim(options);
+        await gate.promise;
+        return claims;
+      },
+    }));
+    const { stop, ended } = running(b, relay);
+    await b.scheduler.advance(100);
+    stop.abort();
+    await b.scheduler.advance(100);
+    gate.resolve();
+    await b.scheduler.advance(100);
+    expect(await ended).toMatchObject({ released: 2 });
+    expect(b.states()).toEqual({ 1: "pending", 2: "pending" });
+    expect(b.scheduler.timers).toBe(0);
+  });
+
+  it("RELAY-07: a claim that is never answered holds a relay no longer than its shutdownTimeoutMs", async () => {
+    const b = bench();
+    const { stop, ended } = running(
+      b,
+      b.relay({ deliver: () => {}, shutdownTimeoutMs: 5000 }, () => ({ claim: never })),
+    );
+    await b.scheduler.advance(100);
+    stop.abort();
+    await b.scheduler.advance(5001);
+    expect(await ended).toMatchObject({ delivered: 0 });
+    expect(b.scheduler.timers).toBe(0);
+  });
+});
+
+describe("around", () => {
+  async function outcome(around: NonNullable<RelayOptions["around"]>, deliver: () => unknown) {
+    const b = bench();
+    await b.enqueue(1);
+    let runs = 0;
+    const counted = (): unknown => {
+      runs += 1;
+      return deliver();
+    };
+    running(b, b.relay({ deliver: counted, around }));
+    await b.scheduler.advance(100);
+    return [b.states()[1], runs];
+  }
+  const fails = (): never => {
+    throw new Error("bad");
+  };
+
+  it("cannot hide a failure, nor make one up of nothing, nor run a handler twice", async () => {
+    expect(
+      await outcome(
+        async (_, __, deliver) => deliver(),
+        () => {},
+      ),
+    ).toEqual(["delivered", 1]);
+    expect(
+      await outcome(
+        async () => {},
+        () => {},
+      ),
+    ).toEqual(["pending", 0]);
+    expect(await outcome(async (_, __, deliver) => void deliver(), fails)).toEqual(["pending", 1]);
+    expect(await outcome((_, __, deliver) => deliver().catch(() => {}), fails)).toEqual(["pending", 1]);
+    const twice: RelayOptions["around"] = async (_, __, deliver) => {
+      await deliver();
+      await deliver();
+    };
+    expect(await outcome(twice, () => {})).toEqual(["delivered", 1]);
   });
 });
 

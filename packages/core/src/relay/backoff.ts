@@ -1,6 +1,9 @@
 /** Exponential backoff with full jitter: whoever failed together does not come back together. */
 import type { Scheduler } from "./scheduler.ts";
 
+/** Beyond every bound there is; a base of 0 times infinity is no number. */
+const LARGEST_EXPONENT = 40;
+
 export interface Backoff {
   /** The upper bound after the first failure, in ms; it doubles with every further one. */
   readonly baseMs: number;
@@ -10,6 +13,6 @@ export interface Backoff {
 
 /** Whole ms in [0, min(maxMs, baseMs × 2^(failures − 1))]. Any number of failures is fine. */
 export function backoffMs({ baseMs, maxMs }: Backoff, failures: number, { random }: Scheduler): number {
-  const bound = Math.min(maxMs, baseMs * 2 ** Math.max(0, failures - 1));
+  const bound = Math.min(maxMs, baseMs * 2 ** Math.min(LARGEST_EXPONENT, Math.max(0, failures - 1)));
   return Math.floor(random() * (bound + 1));
 }

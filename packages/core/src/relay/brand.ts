@@ -1,10 +1,13 @@
-/** What tells a verdict of a handler from a failure, also across two copies of the package. */
+export type VerdictKind = "retryLater" | "quarantine" | "release";
+
+/** What tells a verdict of a handler from a failure, and which; also across two copies of the package, and in subclasses. */
 export const BRAND: unique symbol = Symbol.for("dovecote.relay.verdict") as never;
 
-export function isVerdict(thrown: unknown): boolean {
+export function verdictKind(thrown: unknown): VerdictKind | undefined {
   try {
-    return typeof thrown === "object" && thrown !== null && (thrown as { [BRAND]?: unknown })[BRAND] === true;
+    if (typeof thrown !== "object" || thrown === null) return undefined;
+    return (thrown as { [BRAND]?: VerdictKind })[BRAND];
   } catch {
-    return false; // a proxy, or a getter that throws
+    return undefined; // a proxy, or a getter that throws
   }
 }

@@ -1,7 +1,7 @@
 /** A failure as it can be stored, made of whatever was thrown (RELAY-06). */
 import { BOUNDS } from "../bounds.ts";
 import type { Failure } from "../driver.ts";
-import { isVerdict } from "./brand.ts";
+import { verdictKind } from "./brand.ts";
 
 /** Longer texts are cut before they are looked at: one of megabytes costs no more than a short one. */
 const LONGEST = 4 * BOUNDS.failureDetailBytes;
@@ -49,7 +49,7 @@ function textOf(value: unknown): string {
   const message = read(value, "message");
   const name = read(value, "name");
   // What a handler says on purpose needs no name before it.
-  const named = typeof name === "string" && name !== "" && !isVerdict(value);
+  const named = typeof name === "string" && name !== "" && verdictKind(value) === undefined;
   const head = named ? `${name.slice(0, LONGEST)}: ` : "";
   if (typeof message === "string") return head + message.slice(0, LONGEST);
   try {

@@ -2,7 +2,7 @@
 import type { OutboxEvent } from "../event/event.ts";
 import { backoffMs } from "./backoff.ts";
 import type { Job } from "./job.ts";
-import type { DeliveryContext, RelayPlan } from "./options.ts";
+import type { AroundDelivery, DeliveryContext, RelayPlan } from "./options.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { type Ending, endingOf } from "./verdict.ts";
 
@@ -24,10 +24,18 @@ export async function delivered(
     claim,
   };
   try {
-    const deliver = async (): Promise<void> => {
-      await plan.deliver(event, context);
+    // Run once, however often it is called, and it alone decides: a wrapper that hides a failure must lose no event.
+    let delivery: Promise<void> | undefined;
+    const deliver = (): Promise<void> => {
+      delivery ??= (async () => {
+        await plan.deliver(event, context);
+      })();
+      return delivery;
     };
-    await (plan.around === undefined ? deliver() : plan.around(event, context, deliver));
+    if (plan.around === undefined) await deliver();
+    else await around(plan.around, event, context, deliver);
+    if (delivery === undefined) throw new Error("options.around did not call deliver");
+    await delivery;
     return { action: "ack" };
   } catch (thrown) {
     const budget = {
@@ -37,4 +45,18 @@ export async function delivered(
     };
     return endingOf(thrown, budget, claim.token.reveal());
   }
+}
+
+/** What a wrapper throws by itself fails the delivery; what it does not wait for is waited for by whoever called. */
+async function around(
+  wrap: AroundDelivery,
+  event: OutboxEvent,
+  context: DeliveryContext,
+  deliver: () => Promise<void>,
+): Promise<void> {
+  await wrap(event, context, () => {
+    const delivery = deliver();
+    delivery.catch(() => {}); // looked at by the caller, also where the wrapper does not
+    return delivery;
+  });
 }

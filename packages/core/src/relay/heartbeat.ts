@@ -38,31 +38,40 @@ export class Heartbeat {
     await this.#beating;
   }
 
+  /** A renewal that is not answered must not keep anybody from noticing that the trust is over: nobody waits for it here. */
   async #beat(): Promise<void> {
     const { scheduler, leaseMs, jobs } = this.#options;
     let next = scheduler.now() + leaseMs / 3;
     let failures = 0;
+    let renewing = false;
+    const renew = async (): Promise<void> => {
+      renewing = true;
+      const renewed = await this.#renew();
+      renewing = false;
+      failures = renewed ? 0 : failures + 1;
+      const retry = Math.min(LONGEST_RETRY_MS, leaseMs / 10, 20 * 2 ** Math.min(failures, 16));
+      next = scheduler.now() + Math.max(1, renewed ? leaseMs / 3 : retry);
+      this.#wake.notify();
+    };
     while (!this.#stopped) {
-      // Woken early for a claim whose trust ends before that: it ends at its moment, not at the next renewal.
-      const watched = [...jobs].filter(({ inFlight }) => !inFlight);
-      const earliest = Math.min(next, ...watched.map(({ trustedUntil }) => trustedUntil));
+      const watched = [...jobs].map(({ trustedUntil }) => trustedUntil);
+      const earliest = Math.min(renewing ? Number.POSITIVE_INFINITY : next, ...watched);
       await this.#wake.wait(scheduler, Math.max(0, earliest - scheduler.now()));
       if (this.#stopped) return;
       this.#endUntrusted();
-      if (scheduler.now() < next) continue;
-      const renewed = await this.#renew();
-      failures = renewed ? 0 : failures + 1;
-      const pause = renewed
-        ? leaseMs / 3
-        : Math.min(LONGEST_RETRY_MS, leaseMs / 10, 20 * 2 ** Math.min(failures, 16));
-      next = scheduler.now() + Math.max(1, pause);
+      if (!renewing && scheduler.now() >= next) void renew();
     }
+  }
+
+  /** A claim came in: its trust may end before the next renewal. */
+  watch(): void {
+    this.#wake.notify();
   }
 
   #endUntrusted(): void {
     const now = this.#options.scheduler.now();
     for (const job of this.#options.jobs) {
-      if (now >= job.trustedUntil && !job.inFlight) this.#lose(job, "its lease ended without a renewal");
+      if (now >= job.trustedUntil) this.#lose(job, "its lease ended without a renewal");
     }
   }
 

@@ -50,7 +50,7 @@ export class Hooks {
     try {
       const answer = hook(...args);
       // An async hook is not waited for; its rejection would otherwise end the process.
-      if (answer instanceof Promise) answer.catch(failed);
+      Promise.resolve(answer).catch(failed);
     } catch (thrown) {
       failed(thrown);
     }

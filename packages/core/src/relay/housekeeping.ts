@@ -55,6 +55,7 @@ export class Housekeeping {
         if (batch === "busy") return;
         if (batch.pruned > 0) this.#hooks.call("pruned", { rows: batch.pruned });
         more = batch.more;
+        await this.#scheduler.turn();
       }
     } catch (error) {
       this.#hooks.error(error, "prune");

@@ -63,6 +63,10 @@ export class RelayRun {
   readonly #suspects: Suspects;
   readonly #counts = { delivered: 0, retried: 0, released: 0, quarantined: 0, lost: 0 };
   #stopping = false;
+  /** Whoever waits for a claim is told. */
+  #onStopped: (() => void) | undefined;
+  /** A claim that was under way when the relay was told to stop: what it still answers goes back. */
+  #lateClaim: Promise<void> | undefined;
 
   constructor(store: RelayStore, plan: RelayPlan, scheduler: Scheduler) {
     this.#store = store;
@@ -103,6 +107,9 @@ export class RelayRun {
   async run({ stop, force, untilEmpty }: RunOptions): Promise<RelayReport & { readonly empty: boolean }> {
     const onStop = (): void => {
       this.#stopping = true;
+      this.#onStopped?.();
+      this.#suspects.stop();
+      this.#settler.hurry();
       this.#due.notify();
       this.#freed.notify();
     };
@@ -118,11 +125,13 @@ export class RelayRun {
     try {
       empty = await this.#deliverAll(untilEmpty);
     } finally {
-      this.#stopping = true;
+      onStop();
       stop.removeEventListener("abort", onStop);
-      await subscription?.close().catch((error: unknown) => this.#hooks.error(error, "unsubscribe"));
+      const closing = subscription
+        ?.close()
+        .catch((error: unknown) => this.#hooks.error(error, "unsubscribe"));
       await this.#shutDown(force);
-      await Promise.all([this.#heartbeat.stop(), housekeeping?.stop()]);
+      await Promise.all([closing, this.#heartbeat.stop(), housekeeping?.stop()]);
     }
     return { ...this.#counts, empty };
   }
@@ -145,9 +154,13 @@ export class RelayRun {
         await this.#freed.wait(this.#scheduler);
         continue;
       }
+      // Whatever was in hand before may have become due again meanwhile, and a stream at its limit is not asked.
+      const idle = this.#jobs.size === 0;
       const found = await this.#claimOnce(quotas);
+      // On a synchronous driver nothing else would ever have its turn.
+      await this.#scheduler.turn();
       if (found === "more") continue;
-      if (untilEmpty && found === "nothing" && this.#jobs.size === 0) return true;
+      if (untilEmpty && found === "nothing" && idle && this.#jobs.size === 0) return true;
       const waitMs = found === "failed" ? this.#claimer.failureMs() : this.#claimer.idleMs();
       if (found === "nothing") this.#hooks.call("idle", { waitMs });
       await this.#pause(waitMs, found === "failed");
@@ -162,7 +175,16 @@ export class RelayRun {
       const quota = this.#claimer.quotas(this.#jobs).find((each) => each.stream === stream);
       if (quota === undefined || this.#stopping) continue;
       try {
-        const { claims, asked, full } = await this.#claimer.claim(quota);
+        const call = this.#claimer.claim(quota);
+        const stopped = Promise.withResolvers<undefined>();
+        this.#onStopped = () => stopped.resolve(undefined);
+        const claimed = await Promise.race([call, stopped.promise]);
+        this.#onStopped = undefined;
+        if (claimed === undefined) {
+          this.#awaitLate(call);
+          return "nothing";
+        }
+        const { claims, asked, full } = claimed;
         for (const claim of claims) this.#accept(claim, asked + this.#plan.leaseMs);
         if (full) found = "more";
         else if (claims.length > 0 && found === "nothing") found = "some";
@@ -173,6 +195,19 @@ export class RelayRun {
       }
     }
     return found;
+  }
+
+  #awaitLate(call: ReturnType<Claimer["claim"]>): void {
+    const accepted = call.then(
+      ({ claims, asked }) => {
+        for (const claim of claims) this.#accept(claim, asked + this.#plan.leaseMs);
+      },
+      (error: unknown) => this.#hooks.error(error, "claim"),
+    );
+    this.#lateClaim = accepted.then(() => {
+      this.#lateClaim = undefined;
+      this.#freed.notify();
+    });
   }
 
   /** A wake-up ends it; the end of a handler does not, since nothing more was due. */
@@ -190,7 +225,13 @@ export class RelayRun {
   #accept(claim: Claim, trustedUntil: number): void {
     const job = new Job(claim, trustedUntil);
     this.#jobs.add(job);
+    this.#heartbeat.watch();
     this.#hooks.call("claimed", { claim, suspect: job.suspect });
+    // The call took longer than the lease: nobody knows who holds the event now.
+    if (this.#scheduler.now() >= trustedUntil) {
+      this.#lose(job, "its lease ended before it was known to be ours");
+      return;
+    }
     if (this.#stopping) {
       this.#settler.add(job, { action: "release", delayMs: 0 });
       return;
@@ -243,7 +284,6 @@ export class RelayRun {
 
   /** RELAY-07: what was not started goes back at once, what ended is settled, the rest is left to its lease. */
   async #shutDown(force: AbortSignal | undefined): Promise<void> {
-    await this.#suspects.stop();
     for (const job of this.#jobs) {
       if (job.state === "waiting") this.#settler.add(job, { action: "release", delayMs: 0 });
     }
@@ -251,7 +291,7 @@ export class RelayRun {
     const cutShort = (): void => this.#freed.notify();
     force?.addEventListener("abort", cutShort);
     try {
-      while (this.#jobs.size > 0 && force?.aborted !== true) {
+      while ((this.#jobs.size > 0 || this.#lateClaim !== undefined) && force?.aborted !== true) {
         const left = until - this.#scheduler.now();
         if (left <= 0) break;
         await this.#freed.wait(this.#scheduler, left);

@@ -4,6 +4,8 @@ export interface Scheduler {
   now(): number;
   /** Calls back once, after so many ms; the answer cancels it. */
   after(ms: number, callback: () => void): () => void;
+  /** Lets timers and everything else of the process have their turn. */
+  turn(): Promise<void>;
   /** Uniform in [0, 1). */
   random(): number;
 }
@@ -17,6 +19,10 @@ export const systemScheduler: Scheduler = {
     const timer = setTimeout(callback, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   },
+  turn: () =>
+    new Promise((resolve) => {
+      setImmediate(resolve);
+    }),
   random: () => Math.random(),
 };
 

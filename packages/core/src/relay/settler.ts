@@ -1,6 +1,6 @@
 /** Settles what handlers did, many claims in one call. */
 import type { SettleOutcome } from "../driver.ts";
-import { isDovecoteError } from "../errors.ts";
+import { DovecoteError, isDovecoteError } from "../errors.ts";
 import type { Handle, Settlement } from "../handle.ts";
 import type { Hooks } from "./hooks.ts";
 import { type Job, lostClaim } from "./job.ts";
@@ -28,6 +28,7 @@ interface Pending {
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1000;
+const LAST_CALL_MS = 1000;
 
 /** The state in which a settlement leaves its row. */
 const LEFT_IN = {
@@ -47,7 +48,10 @@ export class Settler {
   readonly #added = new Wake();
   #working: Promise<void> | undefined;
   #failures = 0;
+  #hurried = false;
   #abandoned = false;
+  /** Gives the call that is under way its last second. */
+  #giveUpSoon: (() => void) | undefined;
 
   constructor(options: SettlerOptions) {
     this.#options = options;
@@ -60,10 +64,17 @@ export class Settler {
     this.#working ??= this.#work();
   }
 
-  /** Leaves what is not settled to its lease. */
+  /** Nothing waits for others any more. */
+  hurry(): void {
+    this.#hurried = true;
+    this.#added.notify();
+  }
+
+  /** Tries what is there once more, not for long, and leaves the rest to its lease. */
   abandon(): void {
     this.#abandoned = true;
-    this.#added.notify();
+    this.hurry();
+    this.#giveUpSoon?.();
   }
 
   /** Until everything that was added is over. */
@@ -75,10 +86,9 @@ export class Settler {
     while (this.#queue.length > 0) {
       await this.#linger();
       const batch = this.#queue.splice(0, this.#options.batch).filter((pending) => this.#isTrusted(pending));
-      if (batch.length === 0) continue;
-      await this.#settle(batch);
-      if (this.#abandoned)
-        for (const { job } of this.#queue.splice(0)) this.#lose(job, "the relay was stopped");
+      const last = this.#abandoned;
+      if (batch.length > 0) await this.#settle(batch);
+      if (last) for (const { job } of this.#queue.splice(0)) this.#lose(job, "the relay was stopped");
     }
     this.#working = undefined;
   }
@@ -86,7 +96,7 @@ export class Settler {
   async #linger(): Promise<void> {
     const { scheduler, lingerMs, batch } = this.#options;
     const until = scheduler.now() + lingerMs;
-    while (this.#queue.length < batch && !this.#abandoned) {
+    while (this.#queue.length < batch && !this.#hurried) {
       const left = until - scheduler.now();
       if (left <= 0 || (await this.#added.wait(scheduler, left)) === "elapsed") return;
     }
@@ -96,13 +106,33 @@ export class Settler {
     const { handle, hooks } = this.#options;
     for (const { job } of batch) job.inFlight = true;
     try {
-      const outcomes = await handle.settle(batch.map(toSettlement));
+      const outcomes = await this.#inTime(handle.settle(batch.map(toSettlement)), batch);
       this.#failures = 0;
       for (const [at, pending] of batch.entries()) this.#finish(pending, outcomes[at]);
     } catch (error) {
       hooks.error(error, "settle");
       for (const pending of batch) pending.job.inFlight = false;
       await this.#afterFailure(batch, error);
+    }
+  }
+
+  /** Whoever waits for an answer that never comes keeps everybody else waiting: not beyond the first lease of the batch. */
+  async #inTime<T>(call: Promise<T>, batch: readonly Pending[]): Promise<T> {
+    const { scheduler } = this.#options;
+    const overdue = Promise.withResolvers<never>();
+    const message = "the settlement was not answered in time";
+    const giveUp = (): void =>
+      overdue.reject(new DovecoteError("STORE_UNAVAILABLE", message, { retryable: true, ambiguous: true }));
+    const until = Math.min(...batch.map(({ job }) => job.trustedUntil));
+    const cancels = [scheduler.after(Math.max(0, until - scheduler.now()), giveUp)];
+    this.#giveUpSoon = () => cancels.push(scheduler.after(LAST_CALL_MS, giveUp));
+    if (this.#abandoned) this.#giveUpSoon();
+    try {
+      return await Promise.race([call, overdue.promise]);
+    } finally {
+      this.#giveUpSoon = undefined;
+      for (const cancel of cancels) cancel();
+      call.catch(() => {}); // it may still fail, and nobody waits for it
     }
   }
 
@@ -137,8 +167,7 @@ export class Settler {
 
   #isTrusted({ job }: Pending): boolean {
     if (job.ended) return false;
-    if (this.#abandoned) this.#lose(job, "the relay was stopped");
-    else if (this.#options.scheduler.now() >= job.trustedUntil)
+    if (this.#options.scheduler.now() >= job.trustedUntil)
       this.#lose(job, "its lease ended before it was settled");
     else return true;
     return false;

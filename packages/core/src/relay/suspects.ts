@@ -48,11 +48,10 @@ export class Suspects {
     if (job === this.#current || job.suspect) this.#changed.notify();
   }
 
-  /** Starts none any more. */
-  async stop(): Promise<void> {
+  /** Starts none any more. A renewal that is under way may never be answered: it is not waited for. */
+  stop(): void {
     this.#stopped = true;
     this.#changed.notify();
-    await this.#working;
   }
 
   async #work(): Promise<void> {
@@ -72,7 +71,10 @@ export class Suspects {
   async #isolate(job: Job): Promise<boolean> {
     const { handle, scheduler, hooks, plan, lose } = this.#options;
     // It may be what ended the process: between two such ends there is a pause.
-    if (job.used > 1) await this.#pause(job, backoffMs(plan.backoff, job.used - 1, scheduler));
+    // Not longer than a lease: others wait behind it.
+    if (job.used > 1) {
+      await this.#pause(job, Math.min(plan.leaseMs, backoffMs(plan.backoff, job.used - 1, scheduler)));
+    }
     while (this.#goesOn(job)) {
       const asked = scheduler.now();
       try {

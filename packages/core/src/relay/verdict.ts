@@ -2,14 +2,14 @@
 import { checkBoolean, checkOptions, checkWhole, orDefault } from "../arguments.ts";
 import { BOUNDS } from "../bounds.ts";
 import type { Failure } from "../driver.ts";
-import { BRAND, isVerdict } from "./brand.ts";
+import { BRAND, type VerdictKind, verdictKind } from "./brand.ts";
 import { captureFailure } from "./capture.ts";
 
 /** What a handler throws to say what becomes of its event. Works across two copies of the package. */
 abstract class Verdict extends Error {
-  constructor(message: string) {
+  constructor(kind: VerdictKind, message: string) {
     super(message);
-    Object.defineProperty(this, BRAND, { value: true });
+    Object.defineProperty(this, BRAND, { value: kind });
   }
 }
 
@@ -29,7 +29,9 @@ export class RetryLater extends Verdict {
   /** @throws `INVALID_ARGUMENT` */
   constructor(given: { readonly delayMs: number; readonly reason?: string; readonly atLeast?: boolean }) {
     const options = checkOptions(given, ["delayMs", "reason", "atLeast"], "options");
-    super(typeof options.reason === "string" && options.reason !== "" ? options.reason : "to be tried later");
+    const reason =
+      typeof options.reason === "string" && options.reason !== "" ? options.reason : "to be tried later";
+    super("retryLater", reason);
     this.delayMs = checkWhole(options.delayMs, BOUNDS.delayMs, "options.delayMs");
     this.atLeast = checkBoolean(orDefault(options.atLeast, false), "options.atLeast");
   }
@@ -45,7 +47,7 @@ export class Quarantine extends Verdict {
   override readonly name = "Quarantine";
 
   constructor(reason: string) {
-    super(typeof reason === "string" && reason !== "" ? reason : "quarantined by its handler");
+    super("quarantine", typeof reason === "string" && reason !== "" ? reason : "quarantined by its handler");
   }
 }
 
@@ -62,7 +64,7 @@ export class Release extends Verdict {
 
   /** @throws `INVALID_ARGUMENT` */
   constructor(given: { readonly delayMs?: number } = {}) {
-    super("released by its handler");
+    super("release", "released by its handler");
     const options = checkOptions(given, ["delayMs"], "options");
     this.delayMs = checkWhole(orDefault(options.delayMs, 0), BOUNDS.delayMs, "options.delayMs");
   }
@@ -85,14 +87,14 @@ export interface Budget {
 
 /** Nothing that is thrown can keep a claim from being settled (RELAY-06). */
 export function endingOf(thrown: unknown, budget: Budget, secret: string): Ending {
-  const verdict = isVerdict(thrown) ? (thrown as RetryLater | Release | Quarantine) : undefined;
-  if (verdict?.name === "Release") return { action: "release", delayMs: verdict.delayMs };
+  const kind = verdictKind(thrown);
+  if (kind === "release") return { action: "release", delayMs: (thrown as Release).delayMs };
   const failure = captureFailure(thrown, secret);
-  if (verdict?.name === "Quarantine") return { action: "quarantine", reason: failure.detail };
+  if (kind === "quarantine") return { action: "quarantine", reason: failure.detail };
   if (budget.used >= budget.max) {
     const reason = `given up after ${budget.used} attempts, of ${budget.max}`;
     return { action: "quarantine", reason, failure };
   }
-  const { delayMs, atLeast } = verdict ?? { delayMs: 0, atLeast: true };
+  const { delayMs, atLeast } = kind === "retryLater" ? (thrown as RetryLater) : { delayMs: 0, atLeast: true };
   return { action: "retry", delayMs: atLeast ? Math.max(delayMs, budget.delayMs()) : delayMs, failure };
 }
