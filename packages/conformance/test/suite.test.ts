@@ -87,11 +87,13 @@ describe("a run", () => {
 
   it("lets an abandoned case start nothing any more", async () => {
     const later = Promise.withResolvers<unknown>();
+    const abandoned = Promise.withResolvers<void>();
     const hangs = async (t: CaseContext): Promise<void> => {
-      await new Promise((resolve) => setTimeout(resolve, 400));
+      await abandoned.promise;
       await t.connect().catch(later.resolve);
     };
     await run([made("A-01", hangs)], { timeoutMs: 200 });
+    abandoned.resolve();
     expect(String(await later.promise)).toBe("Error: this case was abandoned");
   });
 
