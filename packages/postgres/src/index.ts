@@ -24,6 +24,9 @@ export {
   isDovecoteError,
   type NewEvent,
   type OutboxEvent,
+  Quarantine,
+  Release,
+  RetryLater,
   toStructuredJson,
 } from "@dovecote/core";
 export { capabilities } from "./capabilities.ts";

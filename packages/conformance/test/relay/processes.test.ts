@@ -33,9 +33,12 @@ async function receiver(): Promise<{
   readonly arrivals: ReadonlyMap<string, readonly Arrival[]>;
   /** Until so many different events arrived. */
   reached(count: number): Promise<void>;
+  /** Until a request of this relay waits for its answer: it has a claim in hand. Answered when the answer is called. */
+  held(relay: string): Promise<() => void>;
 }> {
   const arrivals = new Map<string, Arrival[]>();
   const waiting = new Set<() => void>();
+  const holds = new Map<string, (release: () => void) => void>();
   const server = createServer((request, response) => {
     const url = new URL(String(request.url), "http://receiver");
     const id = url.pathname.slice(1);
@@ -43,7 +46,10 @@ async function receiver(): Promise<{
     const attempt = Number(url.searchParams.get("attempt"));
     arrivals.set(id, [...(arrivals.get(id) ?? []), { relay, attempt }]);
     request.resume();
-    response.end();
+    const hold = holds.get(relay);
+    holds.delete(relay);
+    if (hold === undefined) response.end();
+    else hold(() => void response.end());
     for (const look of waiting) look();
   });
   server.listen(0, "127.0.0.1");
@@ -55,6 +61,7 @@ async function receiver(): Promise<{
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     arrivals,
+    held: (relay) => new Promise((resolve) => holds.set(relay, resolve)),
     reached: (count) =>
       new Promise((resolve) => {
         const look = (): void => {
@@ -120,7 +127,7 @@ it.each([
       }));
       await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
     }
-    const { url, arrivals, reached } = await receiver();
+    const { url, arrivals, reached, held } = await receiver();
     const start = (name: string): RelayProcess =>
       new RelayProcess({
         ...{ harness: harnessUrl, locator: String(space.locator), receiver: url },
@@ -134,12 +141,18 @@ it.each([
     await killed.gone();
     const blocked = start("blocked");
     await reached(EVENTS * 0.3);
+    const answerFrozen = await held(frozen.name);
     frozen.signal("SIGSTOP");
     const until = (await session.probe.now()) + AWAY_MS * 1000;
     await eventually(session, "time must pass", async () => (await session.probe.now()) > until);
     frozen.signal("SIGCONT");
+    answerFrozen();
     await reached(EVENTS * 0.5);
+    const answerBlocked = await held(blocked.name);
     blocked.tell({ kind: "block", forMs: AWAY_MS });
+    const back = (await session.probe.now()) + 1.5 * AWAY_MS * 1000;
+    await eventually(session, "time must pass", async () => (await session.probe.now()) > back);
+    answerBlocked();
     if (session.driver.capabilities.serverSide) {
       for (const part of [0.6, 0.7, 0.8]) {
         await reached(EVENTS * part);

@@ -1,7 +1,7 @@
 /** Keeps the leases of a relay alive: one call for all claims in hand, at a third of the lease. */
 import type { Handle } from "../handle.ts";
 import type { Hooks } from "./hooks.ts";
-import { type Job, lostClaim } from "./job.ts";
+import type { Job } from "./job.ts";
 import { type Scheduler, Wake } from "./scheduler.ts";
 
 export interface HeartbeatOptions {
@@ -11,7 +11,7 @@ export interface HeartbeatOptions {
   readonly leaseMs: number;
   /** Every claim in hand. */
   readonly jobs: ReadonlySet<Job>;
-  readonly onLost: (job: Job) => void;
+  readonly lose: (job: Job, why: string) => void;
 }
 
 const LONGEST_RETRY_MS = 1000;
@@ -71,7 +71,7 @@ export class Heartbeat {
   #endUntrusted(): void {
     const now = this.#options.scheduler.now();
     for (const job of this.#options.jobs) {
-      if (now >= job.trustedUntil) this.#lose(job, "its lease ended without a renewal");
+      if (now >= job.trustedUntil) this.#options.lose(job, "its lease ended without a renewal");
     }
   }
 
@@ -93,7 +93,7 @@ export class Heartbeat {
             job.trustedUntil = Math.max(job.trustedUntil, asked + leaseMs);
           // One that was settled meanwhile is refused as well, and is nobody's loss.
           else if (job.state === "waiting" || job.state === "running") {
-            this.#lose(job, "its renewal was refused");
+            this.#options.lose(job, "its renewal was refused");
             lost += 1;
           }
         }
@@ -104,13 +104,5 @@ export class Heartbeat {
     }
     if (alive.length > 0) hooks.call("renewed", { renewed: alive.length - lost, lost });
     return true;
-  }
-
-  #lose(job: Job, why: string): void {
-    if (job.ended) return;
-    const error = lostClaim(job, why);
-    job.end(error);
-    this.#options.hooks.call("lostClaim", { claim: job.claim, error });
-    this.#options.onLost(job);
   }
 }

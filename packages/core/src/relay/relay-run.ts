@@ -35,7 +35,6 @@ const COUNTED = {
   retry: "retried",
   release: "released",
   quarantine: "quarantined",
-  lost: "lost",
 } as const;
 
 export interface RunOptions {
@@ -75,6 +74,7 @@ export class RelayRun {
     const hooks = new Hooks(plan.hooks);
     this.#hooks = hooks;
     const { handle } = store;
+    const lose = (job: Job, why: string): void => this.#lose(job, why);
     const { leaseMs, lingerMs, concurrency } = plan;
     this.#claimer = new Claimer(handle, plan, scheduler);
     this.#settler = new Settler({
@@ -84,6 +84,7 @@ export class RelayRun {
       lingerMs,
       batch: Math.max(1, concurrency),
       onEnded: (job, how) => this.#ended(job, COUNTED[how]),
+      lose,
     });
     this.#heartbeat = new Heartbeat({
       handle,
@@ -91,7 +92,7 @@ export class RelayRun {
       hooks,
       leaseMs,
       jobs: this.#jobs,
-      onLost: (job) => this.#ended(job, "lost"),
+      lose,
     });
     this.#suspects = new Suspects({
       handle,
@@ -99,7 +100,7 @@ export class RelayRun {
       hooks,
       plan,
       start: (job) => void this.#start(job),
-      lose: (job, why) => this.#lose(job, why),
+      lose,
     });
   }
 

@@ -3,7 +3,7 @@ import type { SettleOutcome } from "../driver.ts";
 import { DovecoteError, isDovecoteError } from "../errors.ts";
 import type { Handle, Settlement } from "../handle.ts";
 import type { Hooks } from "./hooks.ts";
-import { type Job, lostClaim } from "./job.ts";
+import type { Job } from "./job.ts";
 import { type Scheduler, Wake } from "./scheduler.ts";
 import type { Ending } from "./verdict.ts";
 
@@ -15,8 +15,9 @@ export interface SettlerOptions {
   readonly lingerMs: number;
   /** A batch of so many does not wait. */
   readonly batch: number;
-  /** Called for every job that is over. */
-  readonly onEnded: (job: Job, how: Ending["action"] | "lost") => void;
+  /** Called for every job that was settled. */
+  readonly onEnded: (job: Job, how: Ending["action"]) => void;
+  readonly lose: (job: Job, why: string) => void;
 }
 
 interface Pending {
@@ -88,7 +89,7 @@ export class Settler {
       const batch = this.#queue.splice(0, this.#options.batch).filter((pending) => this.#isTrusted(pending));
       const last = this.#abandoned;
       if (batch.length > 0) await this.#settle(batch);
-      if (last) for (const { job } of this.#queue.splice(0)) this.#lose(job, "the relay was stopped");
+      if (last) for (const { job } of this.#queue.splice(0)) this.#options.lose(job, "the relay was stopped");
     }
     this.#working = undefined;
   }
@@ -140,13 +141,14 @@ export class Settler {
     const ambiguous = isDovecoteError(error) && error.ambiguous;
     for (const pending of batch) pending.ambiguous ||= ambiguous;
     if (isDovecoteError(error, "CLOSED")) {
-      for (const { job } of batch) this.#lose(job, "the store was closed");
+      for (const { job } of batch) this.#options.lose(job, "the store was closed");
       return;
     }
     if (isDovecoteError(error, "INVALID_ARGUMENT")) {
       // One of them cannot be said: the others must not wait for it.
       const [only] = batch;
-      if (batch.length === 1 && only !== undefined) this.#lose(only.job, "its settlement was refused");
+      if (batch.length === 1 && only !== undefined)
+        this.#options.lose(only.job, "its settlement was refused");
       else for (const pending of batch) await this.#settle([pending]);
       return;
     }
@@ -167,9 +169,8 @@ export class Settler {
 
   #isTrusted({ job }: Pending): boolean {
     if (job.ended) return false;
-    if (this.#options.scheduler.now() >= job.trustedUntil)
-      this.#lose(job, "its lease ended before it was settled");
-    else return true;
+    if (this.#options.scheduler.now() < job.trustedUntil) return true;
+    this.#options.lose(job, "its lease ended before it was settled");
     return false;
   }
 
@@ -179,7 +180,7 @@ export class Settler {
     const found =
       ambiguous && outcome?.outcome === "illegalTransition" && outcome.state === LEFT_IN[ending.action];
     if (outcome?.outcome !== "applied" && !found) {
-      this.#lose(job, `the database answered ${outcome?.outcome ?? "nothing"}`);
+      this.#options.lose(job, `the database answered ${outcome?.outcome ?? "nothing"}`);
       return;
     }
     job.end();
@@ -200,14 +201,6 @@ export class Settler {
       }
     }
     onEnded(job, ending.action);
-  }
-
-  #lose(job: Job, why: string): void {
-    if (job.ended) return;
-    const error = lostClaim(job, why);
-    job.end(error);
-    this.#options.hooks.call("lostClaim", { claim: job.claim, error });
-    this.#options.onEnded(job, "lost");
   }
 }
 

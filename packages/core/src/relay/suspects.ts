@@ -30,7 +30,6 @@ export class Suspects {
   readonly #options: SuspectsOptions;
   readonly #waiting: Job[] = [];
   readonly #changed = new Wake();
-  #current: Job | undefined;
   #working: Promise<void> | undefined;
   #stopped = false;
 
@@ -45,7 +44,7 @@ export class Suspects {
 
   /** To be told of every job that ended. */
   ended(job: Job): void {
-    if (job === this.#current || job.suspect) this.#changed.notify();
+    if (job.suspect) this.#changed.notify();
   }
 
   /** Starts none any more. A renewal that is under way may never be answered: it is not waited for. */
@@ -59,10 +58,8 @@ export class Suspects {
       const job = this.#waiting.shift();
       if (job === undefined) break;
       if (!(await this.#isolate(job))) continue;
-      this.#current = job;
       this.#options.start(job);
       while (!job.ended && !this.#stopped) await this.#changed.wait(this.#options.scheduler);
-      this.#current = undefined;
     }
     this.#working = undefined;
   }
@@ -70,8 +67,7 @@ export class Suspects {
   /** Answers whether the job may start. */
   async #isolate(job: Job): Promise<boolean> {
     const { handle, scheduler, hooks, plan, lose } = this.#options;
-    // It may be what ended the process: between two such ends there is a pause.
-    // Not longer than a lease: others wait behind it.
+    // It may be what ended the process: between two such ends there is a pause, not longer than a lease, since others wait.
     if (job.used > 1) {
       await this.#pause(job, Math.min(plan.leaseMs, backoffMs(plan.backoff, job.used - 1, scheduler)));
     }
