@@ -72,7 +72,8 @@ export const fenceRaceCases: readonly Case[] = [
         } finally {
           await lock.release();
         }
-        // Where locked rows are skipped, the first claim came back empty.
+        // Where locked rows are skipped, the first claim came back empty, and so would one beside the settle.
+        await Promise.allSettled([ack, claim]);
         const claims = [...(await claim), ...(await claimer.outbox.claim({ worker: "w2" }))];
         if (whileLocked.state === "claimed") {
           await refused("settle(old) beside claim(new)", ["LOST_CLAIM"], () => ack);

@@ -1,4 +1,5 @@
 /** The process of one contender. Builds the driver by itself, then acts on command, at a given moment. */
+import { setTimeout } from "node:timers/promises";
 import type { Peer } from "../case.ts";
 import { connectSession, openOutbox } from "../connect.ts";
 import { loadHarness } from "../load-harness.ts";
@@ -25,13 +26,25 @@ async function obey(message: ToContender): Promise<FromContender> {
       if (peer === undefined) throw new Error("told to act before it was connected");
       const act = actors[message.actor] as (peer: Peer, input: unknown) => ReturnType<Actors["claim"]>;
       const at = BigInt(message.at);
-      let from = process.hrtime.bigint();
-      // A busy wait: a timer would wake the contenders milliseconds apart.
-      while (from < at) from = process.hrtime.bigint();
+      const late = process.hrtime.bigint() > at;
+      const from = await reached(at);
       const answer = await act(peer, message.input);
-      return { kind: "done", answer, from: String(from), to: String(process.hrtime.bigint()) };
+      return { kind: "done", answer, late, from: String(from), to: String(process.hrtime.bigint()) };
     }
   }
+}
+
+/** How long before the release a contender stops to sleep: longer than a timer is late. */
+const SPIN_NS = 3_000_000n;
+
+/** Answers the moment it is, once the monotonic clock has reached `at`. */
+async function reached(at: bigint): Promise<bigint> {
+  const ahead = at - SPIN_NS - process.hrtime.bigint();
+  if (ahead > 0n) await setTimeout(Number(ahead / 1_000_000n));
+  let now = process.hrtime.bigint();
+  // A busy wait: a timer would wake the contenders milliseconds apart.
+  while (now < at) now = process.hrtime.bigint();
+  return now;
 }
 
 process.on("message", (message: ToContender) => {

@@ -15,5 +15,12 @@ export type ToContender =
 
 export type FromContender =
   | { readonly kind: "ready" }
-  | { readonly kind: "done"; readonly answer: unknown; readonly from: string; readonly to: string }
+  /** `late` when the command arrived after the moment it named. */
+  | {
+      readonly kind: "done";
+      readonly answer: unknown;
+      readonly late: boolean;
+      readonly from: string;
+      readonly to: string;
+    }
   | { readonly kind: "failed"; readonly message: string };

@@ -9,13 +9,11 @@ import type { ActorAnswer, ActorInput, ActorName } from "./actors.ts";
 import type { ContenderPool } from "./pool.ts";
 
 /**
- * How long before the release the command is sent, in ns: longer than it takes to arrive. Grows when a contender was
- * not there in time, as on a busy machine, and shrinks again slowly.
+ * How long before the release the command is sent, in ns: longer than it takes to arrive. Grows when it came late, as
+ * on a busy machine, and shrinks again slowly.
  */
 const SHORTEST_LEAD_NS = 4_000_000n;
 const LONGEST_LEAD_NS = 128_000_000n;
-/** How far behind the release a call may start before its contender counts as late. */
-const LATE_NS = 200_000n;
 
 export interface RacePlan<Name extends ActorName> {
   readonly contenders: number;
@@ -57,6 +55,7 @@ export async function race<Name extends ActorName>(
           if (reply.kind !== "done") throw new Error(`a contender answered ${reply.kind} to act`);
           return {
             answer: reply.answer as ActorAnswer<Name>,
+            late: reply.late,
             from: BigInt(reply.from),
             to: BigInt(reply.to),
           };
@@ -65,7 +64,7 @@ export async function race<Name extends ActorName>(
       if (overlapping(replies)) overlaps += 1;
       leadNs = nextLead(
         leadNs,
-        replies.some(({ from }) => from > at + LATE_NS),
+        replies.some(({ late }) => late),
       );
       await plan.check(
         replies.map(({ answer }) => answer),
