@@ -79,6 +79,11 @@ function connect(path: string, { mutant, hostile }: ConnectOptions): Session {
     begin: async () => begin(application, tx),
     probe: probeOf(observer),
     faults: faultsOf(observer, [client, application], path),
+    // The driver's client is its own: the application's is never its business.
+    async settings() {
+      const { timeout } = application.prepare("select timeout from pragma_busy_timeout").get() ?? {};
+      return { busy_timeout: String(timeout) };
+    },
     // Idempotent. The suite has closed the store, and with it the driver.
     async close() {
       if (open) for (const each of [application, observer]) each.close();

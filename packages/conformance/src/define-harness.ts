@@ -90,6 +90,11 @@ export interface Session {
   /** Reads over a connection that the driver has no part in: it never vouches for itself. */
   readonly probe: Probe;
   readonly faults: Faults;
+  /**
+   * What the client that the application gave the driver is set to, by name: whatever a driver could be tempted to
+   * change, such as time limits. Empty where there is no client, or none with settings.
+   */
+  settings(): Promise<Readonly<Record<string, string>>>;
   /** Idempotent. Whoever used the session has closed the store before, and the driver with it. */
   close(): Promise<void>;
 }

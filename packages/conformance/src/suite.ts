@@ -1,4 +1,6 @@
 /** A run of the suite: which cases, in which order, and what became of each. */
+import { AssertionError } from "node:assert";
+import { DovecoteError } from "@dovecote/core";
 import type { Case } from "./case.ts";
 import { cases as suiteCases } from "./cases/index.ts";
 import type { Deviation, Harness } from "./define-harness.ts";
@@ -10,7 +12,7 @@ import { loadHarness } from "./load-harness.ts";
 import { type CaseResult, makeReport, type Report, suiteVersion } from "./report.ts";
 import { CASE_TIMEOUT_MS, drawSeed, runCase } from "./run.ts";
 import { LEVELS, type Selection, selectCases } from "./select.ts";
-import { watchForStrays } from "./strays.ts";
+import { Strays } from "./strays.ts";
 import { HARNESS_TIMEOUT_MS, tryHarness } from "./use-harness.ts";
 
 export interface SuiteOptions extends Selection {
@@ -75,10 +77,11 @@ export async function runCases(
   const begun = performance.now();
   const results: CaseResult[] = [];
   const pool = new ContenderPool(harnessUrl.href);
+  const strays = new Strays();
   const settings = { ...options, seed, timeoutMs };
   for (const each of chosen) {
     onEvent({ kind: "caseStarted", case: { id: each.id, level: each.level, intent: each.intent } });
-    const ended = await attempt(harness, each, pool, settings);
+    const ended = await attempt(harness, each, { pool, strays }, settings);
     if (signal?.aborted) break;
     const result = resultOf(each, ended, deviations, harnessUrl);
     results.push(result);
@@ -86,6 +89,7 @@ export async function runCases(
     onEvent({ kind: "caseFinished", case: result, ...(error !== undefined && { error }) });
   }
   await pool.close();
+  strays.stop();
   return makeReport({
     suite,
     driver,
@@ -110,32 +114,30 @@ interface Ended {
 async function attempt(
   harness: Harness,
   each: Case,
-  pool: ContenderPool,
+  { pool, strays }: { readonly pool: ContenderPool; readonly strays: Strays },
   { seed, soakMs, timeoutMs, signal }: SuiteOptions & { readonly seed: number; readonly timeoutMs: number },
 ): Promise<Ended> {
   const begun = performance.now();
   const races: RaceReport[] = [];
-  const strays = watchForStrays();
-  const signals = signal === undefined ? strays.signal : AbortSignal.any([signal, strays.signal]);
   const ended = (how: Pick<Ended, "held" | "error">): Ended => ({
     ...how,
     ms: Math.round(performance.now() - begun),
     races,
   });
   try {
-    await runCase(harness, each, {
-      pool,
-      seed,
-      timeoutMs,
-      signal: signals,
-      onRace: (report) => races.push(report),
-      ...(soakMs !== undefined && { soakMs }),
-    });
+    await strays.during((stray) =>
+      runCase(harness, each, {
+        pool,
+        seed,
+        timeoutMs,
+        signal: signal === undefined ? stray : AbortSignal.any([signal, stray]),
+        onRace: (report) => races.push(report),
+        ...(soakMs !== undefined && { soakMs }),
+      }),
+    );
     return ended({ held: true });
   } catch (error) {
     return ended({ held: false, error });
-  } finally {
-    strays.stop();
   }
 }
 
@@ -156,6 +158,10 @@ function resultOf(each: Case, ended: Ended, deviations: KnownDeviations, harness
     return held ? { ...result, outcome: "passed" } : { ...result, outcome: "failed", message: message() };
   }
   const deviation = { reason: known.reason, issue: known.issue };
+  // A harness that fails, or a case that does not end, says nothing of what the driver keeps.
+  if (!held && !(error instanceof AssertionError) && !(error instanceof DovecoteError)) {
+    return { ...result, outcome: "failed", message: message(), deviation };
+  }
   switch (deviations.note(each, held)) {
     case "deviates":
       return { ...result, outcome: "deviates", message: message(), deviation };

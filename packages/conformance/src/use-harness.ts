@@ -48,11 +48,21 @@ export function disposeSpace(space: Space, patience: Patience): Promise<void> {
  */
 export async function tryHarness(harness: Harness, patience: Patience): Promise<void> {
   const space = await createSpace(harness, patience);
-  const other = await createSpace(harness, patience);
-  await disposeSpace(other, patience);
-  const session = await openSession(() => harness.connect(space.locator, {}), patience);
-  assertSameCapabilities(harness, session);
-  await closeSession(session, patience);
+  try {
+    await disposeSpace(await createSpace(harness, patience), patience);
+    const session = await openSession(() => harness.connect(space.locator, {}), patience);
+    try {
+      assertSameCapabilities(harness, session);
+    } catch (error) {
+      await closeSession(session, patience).catch(() => {});
+      throw error;
+    }
+    await closeSession(session, patience);
+  } catch (error) {
+    // What failed first is what the author has to hear of.
+    await disposeSpace(space, patience).catch(() => {});
+    throw error;
+  }
   await disposeSpace(space, patience);
 }
 

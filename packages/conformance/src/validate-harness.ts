@@ -26,6 +26,7 @@ const SESSION_MEMBERS: { readonly [Name in keyof Session]: "function" | "object"
   begin: "function",
   probe: "object",
   faults: "object",
+  settings: "function",
   close: "function",
 };
 

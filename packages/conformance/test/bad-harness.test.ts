@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { HarnessError, type Report, runSuite, TimeLimitError } from "../src/index.ts";
+import { type Harness, HarnessError, type Report, runSuite, TimeLimitError } from "../src/index.ts";
+import { referenceHarness as good } from "../src/reference/index.ts";
+import { tryHarness } from "../src/use-harness.ts";
 
 const LIMIT_MS = 500;
 
@@ -47,6 +49,36 @@ describe("a harness that cannot be used is refused, and told why", () => {
 
   it("a deviation that there is not", async () => {
     await expect(run("unknownDeviation")).rejects.toThrow("deviations: there is no case FENCE-99");
+  });
+});
+
+describe("a harness that is tried", () => {
+  it.each([
+    ["whose connect() fails", { connect: async () => Promise.reject(new Error("refused")) }],
+    ["whose session has no probe", { connect: async () => ({}) as never }],
+    [
+      "whose capabilities are not its driver's",
+      { capabilities: { ...good.capabilities, notify: !good.capabilities.notify } },
+    ],
+  ])("leaves no space behind: one %s", async (_name, fault) => {
+    const spaces = new Set<unknown>();
+    const harness: Harness = {
+      ...good,
+      async createSpace() {
+        const space = await good.createSpace();
+        spaces.add(space.locator);
+        return {
+          locator: space.locator,
+          async dispose() {
+            spaces.delete(space.locator);
+            await space.dispose();
+          },
+        };
+      },
+      ...fault,
+    };
+    await expect(tryHarness(harness, { limitMs: LIMIT_MS })).rejects.toThrow(HarnessError);
+    expect(spaces).toEqual(new Set());
   });
 });
 

@@ -171,6 +171,13 @@ describe("a run", () => {
     expect(code).toBe(1);
   });
 
+  it("does not take what an abandoned case left behind for the failure of the next", async () => {
+    const { code, stdout } = await runBad("unhandledLate", "--only", "TX-08,FENCE-01", "--timeout", "1s");
+    expect(stdout).toMatch(/TX-08 .*\n.*did not settle within 1 s/);
+    expect(stdout).toMatch(/^does not hold: (\d+) of \1 cases in .* s, 1 failed/m);
+    expect(code).toBe(1);
+  });
+
   it.each([
     ["SIGINT", 130],
     ["SIGTERM", 143],

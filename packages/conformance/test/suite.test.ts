@@ -157,6 +157,18 @@ describe("known deviations", () => {
     expect(report.levels[1]).toBe("partial");
   });
 
+  it.each([
+    ["never ends", () => new Promise<never>(() => {})],
+    [
+      "fails for no reason of the driver's",
+      () => Promise.reject(new TypeError("a typing error of the harness")),
+    ],
+  ])("do not excuse a case that %s", async (_name, body) => {
+    const report = await run([made("A-01", body)], { deviations, timeoutMs: 50 });
+    expect(outcomes(report)).toEqual(["A-01 failed"]);
+    expect(report.levels[1]).toBe("failed");
+  });
+
   it("are not judged by a run that leaves out a case of theirs", async () => {
     const report = await run([made("A-01", holds), made("A-01", fails, { level: 2 })], {
       deviations,

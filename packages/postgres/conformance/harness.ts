@@ -85,11 +85,19 @@ async function connect(schema: string, { mutant, hostile }: ConnectOptions): Pro
     begin: () => begin(client, schema),
     probe: probeOf(other, schema),
     faults: faultsOf(other, schema, application),
+    settings: () => settingsOf(client),
     async close() {
       // With a query lost in flight, postgres.js waits for its reply for ever.
       await client.end({ timeout: 1 });
     },
   };
+}
+
+/** What was set on a connection of the pool; calls that come one after another have the same. */
+async function settingsOf(client: postgresClient.Sql): Promise<Readonly<Record<string, string>>> {
+  const set = await client<{ name: string; setting: string }[]>`
+    select name, setting from pg_settings where source = 'session'`;
+  return Object.fromEntries(set.map(({ name, setting }) => [name, setting]));
 }
 
 /** A pool of a client with a query method, as node-postgres has one: every query may run on another connection. */

@@ -21,6 +21,20 @@ import { probeOf } from "./probe.ts";
 
 const BUSY_BUDGET_MS = 5_000;
 
+/** The pragmas of a connection that a driver could want otherwise. */
+const SETTINGS: readonly string[] = [
+  "busy_timeout",
+  "foreign_keys",
+  "synchronous",
+  "cache_size",
+  "temp_store",
+  "wal_autocheckpoint",
+  "recursive_triggers",
+  "journal_size_limit",
+  "read_uncommitted",
+  "query_only",
+];
+
 const harness: Harness = defineHarness({
   driver: { name: "@dovecote/sqlite", version: "0.0.0", contract: 1 },
   capabilities,
@@ -68,6 +82,11 @@ function connect(file: string, { mutant, hostile }: ConnectOptions): Session {
     begin: async () => begin(client, tx),
     probe: probeOf(other),
     faults: faultsOf(other, client, file),
+    async settings() {
+      return Object.fromEntries(
+        SETTINGS.map((name) => [name, String(client.pragma(name, { simple: true }))]),
+      );
+    },
     async close() {
       client.close();
       other.close();

@@ -267,6 +267,11 @@ const singleCases: readonly Case[] = [
       );
       for (const stats of [await outbox.stats(), await outbox.admin().stats()]) {
         assert.deepEqual(stats.exhausted, { count: 3, exact: true }, "stats must count the exhausted rows");
+        assert.deepEqual(
+          [stats.due.count, stats.scheduled.count, stats.expired.count],
+          [0, 0, 0],
+          "stats must count exhausted rows nowhere else: they wait for nobody",
+        );
       }
 
       await faults.overwriteDelivery(quarantined, exhaust);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClaimRef, Handle } from "@dovecote/core";
+import type { ClaimRef, Handle, Snapshot } from "@dovecote/core";
 import type { Case, Peer } from "../case.ts";
 import { refused, unchanged } from "./expect.ts";
 import { claimed, enqueued, enqueuedAndClaimed, event } from "./given.ts";
@@ -90,6 +90,32 @@ export const lifeCases: readonly Case[] = [
         "the application's own transactions must work as before after the store was closed",
       );
       await t.outbox.ack(await claimed(t.outbox));
+    },
+  },
+  {
+    id: "LIFE-04",
+    level: 1,
+    intent: "the application's own client keeps its settings, whatever is called, and whether it succeeds",
+    async run(t) {
+      const peer = await t.connect();
+      const { session, outbox } = peer;
+      const before = await session.settings();
+      const claim = await enqueuedAndClaimed(peer);
+      const kept = async (what: string): Promise<void> =>
+        assert.deepEqual(await session.settings(), before, `${what} must leave the client its settings`);
+      const calls = [
+        ...callsOf(claim)
+          .filter(([name]) => name !== "tail")
+          .map(([name, call]) => [name, () => call(outbox)] as const),
+        ...callsOfStore(peer, claim.rowId),
+      ];
+      for (const [name, call] of calls) {
+        const answer: unknown = await (async () => call())().catch(() => undefined);
+        if (answer instanceof Object && "close" in answer) await (answer as Snapshot).close();
+        await kept(name);
+      }
+      await outbox.close();
+      await kept("close");
     },
   },
   {

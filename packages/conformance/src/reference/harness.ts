@@ -70,6 +70,10 @@ class ReferenceSession implements Session {
     };
   }
 
+  async settings(): Promise<Readonly<Record<string, string>>> {
+    return {};
+  }
+
   async close(): Promise<void> {}
 }
 

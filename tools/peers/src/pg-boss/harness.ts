@@ -92,6 +92,8 @@ function connect(schema: string): Session {
     begin: async () => begin(await application.connect(), schema),
     probe: probeOf(other, schema, (rowId, attempt) => claimers.get(`${schema} ${rowId} ${attempt}`) ?? null),
     faults: faultsOf(other, schema),
+    // The peer's pool is its own.
+    settings: async () => ({}),
     async close() {
       await driver.close();
       await Promise.all([application.end(), other.end()]);

@@ -57,6 +57,7 @@ function connect(file: string): Session {
     begin: async () => begin(client, tx),
     probe: probeOf(other, (rowId) => claimers.get(`${file} ${rowId}`) ?? null),
     faults: faultsOf(other, file),
+    settings: async () => ({ busy_timeout: String(client.pragma("busy_timeout", { simple: true })) }),
     async close() {
       await driver.close();
       client.close();
