@@ -35,6 +35,7 @@ export type ErrorCode =
   | "CLOSED"
   | "RELAY_RUNNING"
   | "RELAY_STOPPED"
+  | "DELIVERY_TIMEOUT"
   | "UNSUPPORTED"
   | "DRIVER_FAILURE";
 

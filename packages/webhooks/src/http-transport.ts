@@ -30,9 +30,9 @@ export type HttpTransportOptions = (
 };
 
 /**
- * A `deliver` for a relay that posts each event to an endpoint. Delivered is what was answered with 2xx. 408, 425, 429, 5xx,
- * no answer in time and failures of the network are tried again, as late as `Retry-After` asks. All else, redirects
- * included, is quarantined.
+ * A `deliver` for a relay that posts each event to an endpoint. Delivered is what was answered with 2xx. Redirects and 410
+ * are quarantined. All else, no answer in time and failures of the network included, is tried again, as late as
+ * `Retry-After` asks.
  *
  * @throws `INVALID_ARGUMENT`. Sends nothing yet.
  * @example
@@ -79,20 +79,21 @@ async function post(
   send: typeof fetch,
 ): Promise<void> {
   const { origin, timeoutMs } = endpoint;
-  const own = await endpoint.headers(event, context);
-  const redact = redactor(() => [...own.values(), ...endpoint.secrets]);
-  const { headers, body } = toRequest(endpoint, event, context, own);
-  context.signal.throwIfAborted();
-
   const exchange = new AbortController();
+  const { signal } = exchange;
   const onAbort = (): void => exchange.abort(context.signal.reason);
+  context.signal.throwIfAborted();
   context.signal.addEventListener("abort", onAbort);
   const timedOut = new HttpDeliveryError("HTTP_TIMEOUT", `${origin} did not answer within ${timeoutMs} ms`);
   const timer = setTimeout(() => exchange.abort(timedOut), timeoutMs);
   try {
-    const request = { method: "POST", headers, body, redirect: "manual", signal: exchange.signal } as const;
-    const response = await send(endpoint.url, request).catch((error: unknown) => {
-      throw exchange.signal.aborted ? exchange.signal.reason : noAnswer(error, origin, redact);
+    const own = await unlessAborted(signal, endpoint.headers(event, context));
+    const redact = redactor(() => [...own.values(), ...endpoint.secrets]);
+    const { headers, body } = toRequest(endpoint, event, context, own);
+    const request = { method: "POST", headers, body, redirect: "manual", signal } as const;
+    const answer = (async () => send(endpoint.url, request))();
+    const response = await answer.catch((error: unknown) => {
+      throw signal.aborted ? signal.reason : noAnswer(error, origin, redact);
     });
     clearTimeout(timer);
     const text = await readText(response);
@@ -101,6 +102,16 @@ async function post(
     clearTimeout(timer);
     context.signal.removeEventListener("abort", onAbort);
   }
+}
+
+/** Rejects with the signal's reason as soon as it aborts. */
+function unlessAborted<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+    Promise.resolve(value).then(resolve, reject);
+  });
 }
 
 function toRequest(

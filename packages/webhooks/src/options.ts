@@ -11,7 +11,7 @@ import {
 import { checkHeaders } from "./headers.ts";
 import { Signer } from "./signature.ts";
 
-/** Headers for one delivery, as for a token that changes. What it throws makes the event be tried again; `timeoutMs` starts after it. */
+/** Headers for one delivery, as for a token that changes. What it throws makes the event be tried again; its time counts to `timeoutMs`. */
 export type HeadersFor = (
   event: OutboxEvent,
   context: DeliveryContext,
@@ -31,7 +31,7 @@ export interface SharedOptions {
    * signature covers. `binary`: the data as the body, the attributes in `ce-` headers, which no signature covers.
    */
   readonly mode?: "binary" | "structured";
-  /** From the request to the status of the answer, in ms. 1 ms to 1 h, default 15,000. */
+  /** From the headers of the request to the status of the answer, in ms. 1 ms to 1 h, default 15,000. */
   readonly timeoutMs?: number;
 }
 

@@ -82,6 +82,7 @@ const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
   PERMISSION_DENIED: false,
   RELAY_RUNNING: false,
   RELAY_STOPPED: false,
+  DELIVERY_TIMEOUT: false,
   CLOSED: false,
   UNSUPPORTED: false,
   DRIVER_FAILURE: false,

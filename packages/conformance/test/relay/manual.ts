@@ -79,13 +79,15 @@ class ManualStore extends Store {
   }
 }
 
+type Calls = RelayStore["handle"] & Pick<RelayStore, "prune">;
+
 export interface Bench {
   readonly scheduler: ManualScheduler;
   readonly store: Store;
   readonly outbox: Dovecote<unknown, boolean>;
   enqueue(count: number, overrides?: Partial<NewEvent>): Promise<readonly number[]>;
   /** `faulty` replaces what the relay calls. */
-  relay(options: RelayOptions, faulty?: (store: RelayStore) => Partial<RelayStore["handle"]>): Relay;
+  relay(options: RelayOptions, faulty?: (store: RelayStore) => Partial<Calls>): Relay;
   /** Every state, by row id. */
   states(): Readonly<Record<number, string | undefined>>;
 }
@@ -119,7 +121,8 @@ export function bench(): Bench {
         subscribe: (listener) => admin.subscribe(listener),
         prune: async (olderThanMs) => admin.prune({ all: true, olderThanMs }),
       };
-      const replaced = { ...relayStore, handle: { ...handle, ...faulty?.(relayStore) } };
+      const { prune = relayStore.prune, ...calls } = faulty?.(relayStore) ?? {};
+      const replaced = { ...relayStore, prune, handle: { ...handle, ...calls } };
       return createRelay(replaced, options, scheduler);
     },
     states: () => Object.fromEntries(store.ordered().map(({ rowId, delivery }) => [rowId, delivery?.state])),

@@ -162,6 +162,63 @@ describe("handlers", () => {
     expect(failures.at(-1)).toMatchObject({ code: "E_TYPED", detail: "Error: typed" });
   });
 
+  it("RELAY-06: a failure is known by the code of what caused it", async () => {
+    const refusal = Object.assign(new Error("connect"), { code: "ECONNREFUSED" });
+    const b = bench();
+    await b.enqueue(1);
+    const relay = b.relay({
+      deliver: () => {
+        throw new TypeError("fetch failed", { cause: new AggregateError([], "all", { cause: refusal }) });
+      },
+    });
+    running(b, relay);
+    await b.scheduler.advance(100);
+    expect(b.store.rows.get(1)?.delivery?.lastFailure?.code).toBe("ECONNREFUSED");
+  });
+
+  it("a release without a delay waits, so that it does not spin", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const { hooks, of } = recording();
+    const relay = b.relay({
+      hooks,
+      deliver: () => {
+        throw new Release();
+      },
+    });
+    running(b, relay);
+    await b.scheduler.advance(3500);
+    expect(of("released").map(({ delayMs }) => delayMs)).toEqual([1000, 1000, 1000]);
+  });
+
+  it("that take longer than they may are aborted, and their events are tried again", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const handler = gated();
+    const { hooks, of } = recording();
+    const limits = { deliverTimeoutMs: 60_000, maxAttempts: 2, backoff: { baseMs: 1000, maxMs: 1000 } };
+    running(b, b.relay({ deliver: handler.deliver, hooks, concurrency: 2, ...limits }));
+    await b.scheduler.advance(59_999);
+    expect(handler.signals.get("1")?.aborted).toBe(false);
+    await b.scheduler.advance(100);
+    expect(handler.signals.get("1")?.reason).toMatchObject({ code: "DELIVERY_TIMEOUT", rowId: 1 });
+    expect(of("retried")).toMatchObject([{ failure: { code: "DELIVERY_TIMEOUT" } }]);
+    handler.open("1");
+    await b.scheduler.advance(500);
+    expect(of("delivered")).toEqual([]);
+    await b.scheduler.advance(62_000);
+    expect(of("quarantined")).toMatchObject([{ failure: { code: "DELIVERY_TIMEOUT" } }]);
+    expect(of("delivered")).toEqual([]);
+  });
+
+  it("that end in time leave no timer behind", async () => {
+    const b = bench();
+    await b.enqueue(5);
+    const relay = b.relay({ deliver: () => {}, deliverTimeoutMs: 60_000 });
+    await Promise.all([relay.drainOnce({ budgetMs: 100_000 }), b.scheduler.advance(1000)]);
+    expect(b.scheduler.timers).toBe(0);
+  });
+
   it("RELAY-06: a token in what is thrown is not stored", async () => {
     const b = bench();
     const [rowId] = await b.enqueue(1);
@@ -337,6 +394,30 @@ describe("leases", () => {
     expect(of("delivered")).toEqual([]);
     expect(row?.delivery).toMatchObject({ state: "claimed", attempt: taken?.attempt });
   });
+
+  it.each([
+    ["in all", { concurrency: 2 }],
+    ["of a stream", { concurrency: 5, streams: { orders: { concurrency: 2 } } }],
+  ])(
+    "a handler that goes on after its claim was lost keeps its place among the handlers %s",
+    async (_, limits) => {
+      const b = bench();
+      await b.enqueue(4);
+      const handler = gated();
+      running(b, b.relay({ deliver: handler.deliver, leaseMs: 3000, ...limits }));
+      await b.scheduler.advance(10);
+      const [id] = handler.started;
+      const row = b.store.ordered().find(({ event }) => event.id === id);
+      if (row?.delivery) row.delivery = { ...row.delivery, expiresAt: b.store.now() };
+      await b.outbox.claim({ worker: "other", leaseMs: 60_000, limit: 1 });
+      await b.scheduler.advance(2000);
+      expect(handler.signals.get(String(id))?.aborted).toBe(true);
+      expect(handler.started).toHaveLength(2);
+      handler.open(String(id));
+      await b.scheduler.advance(1000);
+      expect(handler.started).toHaveLength(3);
+    },
+  );
 
   it("after a stall beyond the lease nothing is settled, although nobody took the claim", async () => {
     const b = bench();
@@ -681,6 +762,20 @@ describe("calls that are never answered", () => {
     expect(await ended).toMatchObject({ delivered: 0 });
     expect(b.scheduler.timers).toBe(0);
   });
+
+  it("RELAY-07: a prune that is never answered holds a relay no longer than its shutdownTimeoutMs", async () => {
+    const b = bench();
+    const retention = { deliveredMs: 1000, everyMs: 1000 };
+    const { stop, ended } = running(
+      b,
+      b.relay({ deliver: () => {}, shutdownTimeoutMs: 5000, retention }, () => ({ prune: never })),
+    );
+    await b.scheduler.advance(2000);
+    stop.abort();
+    await b.scheduler.advance(5001);
+    expect(await ended).toMatchObject({ delivered: 0 });
+    expect(b.scheduler.timers).toBe(0);
+  });
 });
 
 describe("around", () => {
@@ -778,6 +873,7 @@ it.each<[string, object]>([
   ["an unknown option", { deliver: () => {}, retries: 3 }],
   ["no concurrency", { deliver: () => {}, concurrency: 0 }],
   ["a lease that is too short", { deliver: () => {}, leaseMs: 99 }],
+  ["no time to deliver", { deliver: () => {}, deliverTimeoutMs: 0 }],
   ["a lease of -1", { deliver: () => {}, leaseMs: -1 }],
   ["no stream", { deliver: () => {}, streams: {} }],
   ["a stream that cannot be", { deliver: () => {}, streams: { "": {} } }],

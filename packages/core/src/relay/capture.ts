@@ -9,8 +9,9 @@ const DEEPEST_CAUSE = 5;
 const UNREADABLE = "what was thrown cannot be read";
 
 /**
- * The code is the thrown error's own `code`, or its name; the detail its message and those of its causes. `secret` does
- * not appear in it. Never throws.
+ * The code is the first `code` of the thrown error and its causes, since what wraps a failure seldom has one of its own,
+ * or the thrown error's name; the detail is its message and those of its causes. `secret` does not appear in either.
+ * Never throws.
  */
 export function captureFailure(thrown: unknown, secret: string): Failure {
   const clean = (text: string): string => text.replaceAll(secret, "[token]");
@@ -21,8 +22,8 @@ export function captureFailure(thrown: unknown, secret: string): Failure {
 }
 
 function codeOf(thrown: unknown): string {
-  for (const member of ["code", "name"] as const) {
-    const value = read(thrown, member);
+  const codes = chainOf(thrown).map((each) => read(each, "code"));
+  for (const value of [...codes, read(thrown, "name")]) {
     if (typeof value === "string" && value !== "" && value !== "Error")
       return value.slice(0, BOUNDS.failureCodeBytes);
   }
@@ -30,16 +31,20 @@ function codeOf(thrown: unknown): string {
 }
 
 function detailOf(thrown: unknown): string {
-  const texts: string[] = [];
-  const seen = new Set<unknown>();
-  let current = thrown;
-  while (current !== undefined && current !== null && !seen.has(current) && texts.length < DEEPEST_CAUSE) {
-    seen.add(current);
-    texts.push(textOf(current));
-    current = typeof current === "object" ? read(current, "cause") : undefined;
-  }
+  const texts = chainOf(thrown).map(textOf);
   if (texts.length === 0) texts.push(String(thrown)); // undefined and null
   return texts.join(", caused by ").slice(0, LONGEST);
+}
+
+/** What was thrown, and its causes, each once. */
+function chainOf(thrown: unknown): readonly unknown[] {
+  const chain = new Set<unknown>();
+  let current = thrown;
+  while (current !== undefined && current !== null && !chain.has(current) && chain.size < DEEPEST_CAUSE) {
+    chain.add(current);
+    current = typeof current === "object" ? read(current, "cause") : undefined;
+  }
+  return [...chain];
 }
 
 function textOf(value: unknown): string {

@@ -36,10 +36,11 @@ export class Claimer {
     this.#scheduler = scheduler;
   }
 
-  /** Never more than there is free capacity for, in all and of each stream. */
-  quotas(inHand: ReadonlySet<Job>): readonly Quota[] {
-    const held = [...inHand].filter(({ state }) => state === "waiting" || state === "running");
-    const settling = inHand.size - held.length;
+  /** Never more than there is free capacity for, in all and of each stream. Handlers that `overrun` take up room, too. */
+  quotas(inHand: ReadonlySet<Job>, overrun: ReadonlySet<Job>): readonly Quota[] {
+    const waiting = [...inHand].filter(({ state }) => state === "waiting" || state === "running");
+    const settling = inHand.size - waiting.length;
+    const held = [...waiting, ...overrun];
     // What waits for its settlement needs no handler, but a database that does not answer must not make it pile up.
     const free = settling > this.#plan.concurrency ? 0 : this.#plan.concurrency - held.length;
     if (free <= 0) return [];

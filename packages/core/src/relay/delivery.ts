@@ -38,13 +38,18 @@ export async function delivered(
     await delivery;
     return { action: "ack" };
   } catch (thrown) {
-    const budget = {
-      used: job.used,
-      max: plan.maxAttempts,
-      delayMs: () => backoffMs(plan.backoff, job.used, scheduler),
-    };
-    return endingOf(thrown, budget, claim.token.reveal());
+    return failed(job, thrown, plan, scheduler);
   }
+}
+
+/** What becomes of a claim whose handler threw, or is taken to have thrown. */
+export function failed({ claim, used }: Job, thrown: unknown, plan: RelayPlan, scheduler: Scheduler): Ending {
+  const budget = {
+    used,
+    max: plan.maxAttempts,
+    delayMs: () => backoffMs(plan.backoff, used, scheduler),
+  };
+  return endingOf(thrown, budget, claim.token.reveal());
 }
 
 /** What a wrapper throws by itself fails the delivery; what it does not wait for is waited for by whoever called. */

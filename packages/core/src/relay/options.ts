@@ -10,8 +10,9 @@ import type { RelayHooks } from "./hooks.ts";
 /** What a handler knows beside the event. */
 export interface DeliveryContext {
   /**
-   * Aborts when the outcome no longer counts: the claim was lost (`LOST_CLAIM`), or the relay has to stop
-   * (`RELAY_STOPPED`). Its `reason` is that error.
+   * Aborts when the outcome no longer counts: the claim was lost (`LOST_CLAIM`), the handler took too long
+   * (`DELIVERY_TIMEOUT`), or the relay has to stop (`RELAY_STOPPED`). Its `reason` is that error. A handler that goes on
+   * all the same keeps its place among `concurrency` until it ends.
    */
   readonly signal: AbortSignal;
   readonly tenant: string;
@@ -43,10 +44,15 @@ export interface RelayOptions {
   /** How many handlers run at a time, and how many claims are in hand at most. 1 to 1000, default 16. */
   readonly concurrency?: number;
   /**
-   * How long an event of a relay that died stays claimed. 100 ms to 24 h, default 30,000. Not a limit for handlers: leases
-   * are renewed at a third of it.
+   * How long an event of a relay that died stays claimed. 100 ms to 24 h, default 30,000. Not a limit for handlers, which
+   * `deliverTimeoutMs` is: leases are renewed at a third of it.
    */
   readonly leaseMs?: number;
+  /**
+   * How long a handler may take. Then its signal aborts, and its event is tried again as after any failure. 1 ms to 24 h.
+   * Default: for ever.
+   */
+  readonly deliverTimeoutMs?: number;
   /** Only these streams, each with a limit of its own if it says one. Default: every stream. */
   readonly streams?: Readonly<Record<string, { readonly concurrency?: number }>>;
   /** The longest pause between looks when nothing is due, in ms. 1 ms to 1 h, default 1000. */
@@ -75,6 +81,7 @@ export interface RelayPlan {
   readonly worker: string;
   readonly concurrency: number;
   readonly leaseMs: number;
+  readonly deliverTimeoutMs: number | undefined;
   /** `undefined`: every stream. */
   readonly streams: readonly { readonly stream: string; readonly concurrency: number }[] | undefined;
   readonly pollMs: number;
@@ -99,6 +106,7 @@ const RANGES = {
   shutdownTimeoutMs: { min: 0, max: DAY },
   everyMs: { min: 10, max: DAY },
 } satisfies Record<string, Range>;
+const DELIVER_TIMEOUT_MS: Range = { min: 1, max: DAY };
 const DEFAULTS = {
   concurrency: 16,
   leaseMs: 30_000,
@@ -126,7 +134,7 @@ const HOOKS: readonly (keyof RelayHooks)[] = [
 export function toRelayPlan(given: unknown): RelayPlan {
   const members = [
     ...["deliver", "worker", "concurrency", "leaseMs", "streams", "pollMs", "maxAttempts", "backoff"],
-    ...["lingerMs", "shutdownTimeoutMs", "retention", "hooks", "around"],
+    ...["lingerMs", "deliverTimeoutMs", "shutdownTimeoutMs", "retention", "hooks", "around"],
   ];
   const options = checkOptions(given, members, "options");
   const { deliver, around } = options;
@@ -142,6 +150,10 @@ export function toRelayPlan(given: unknown): RelayPlan {
     worker: checkName(orDefault(options.worker, "relay"), BOUNDS.workerBytes, "options.worker"),
     concurrency,
     leaseMs: whole("leaseMs"),
+    deliverTimeoutMs:
+      options.deliverTimeoutMs === undefined
+        ? undefined
+        : checkWhole(options.deliverTimeoutMs, DELIVER_TIMEOUT_MS, "options.deliverTimeoutMs"),
     streams: toStreams(options.streams, concurrency),
     pollMs: whole("pollMs"),
     maxAttempts: whole("maxAttempts"),

@@ -3,15 +3,16 @@ import { type Claim, isDecoded } from "../claim.ts";
 import { DovecoteError, isDovecoteError } from "../errors.ts";
 import type { Handle } from "../handle.ts";
 import { Claimer } from "./claimer.ts";
-import { delivered } from "./delivery.ts";
+import { delivered, failed } from "./delivery.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Hooks } from "./hooks.ts";
 import { Housekeeping, type Prune } from "./housekeeping.ts";
-import { Job, lostClaim } from "./job.ts";
+import { Job, lostClaim, timedOut } from "./job.ts";
 import type { RelayPlan } from "./options.ts";
 import { type Scheduler, Wake } from "./scheduler.ts";
 import { Settler } from "./settler.ts";
 import { Suspects } from "./suspects.ts";
+import type { Ending } from "./verdict.ts";
 
 /** What a relay needs of a store. */
 export interface RelayStore {
@@ -52,6 +53,8 @@ export class RelayRun {
   readonly #scheduler: Scheduler;
   readonly #hooks: Hooks;
   readonly #jobs = new Set<Job>();
+  /** Handlers that go on although nothing waits for them any more: their claim is lost, or their time is over. */
+  readonly #overrun = new Set<Job>();
   /** Events may have become due, or the relay is to stop. */
   readonly #due = new Wake();
   /** A claim ended, or the relay is to stop. */
@@ -66,6 +69,8 @@ export class RelayRun {
   #onStopped: (() => void) | undefined;
   /** A claim that was under way when the relay was told to stop: what it still answers goes back. */
   #lateClaim: Promise<void> | undefined;
+  /** The end of what runs beside the deliveries. */
+  #closing: Promise<void> | undefined;
 
   constructor(store: RelayStore, plan: RelayPlan, scheduler: Scheduler) {
     this.#store = store;
@@ -128,11 +133,15 @@ export class RelayRun {
     } finally {
       onStop();
       stop.removeEventListener("abort", onStop);
-      const closing = subscription
+      const unsubscribed = subscription
         ?.close()
         .catch((error: unknown) => this.#hooks.error(error, "unsubscribe"));
+      this.#closing = Promise.all([unsubscribed, housekeeping?.stop()]).then(() => {
+        this.#closing = undefined;
+        this.#freed.notify();
+      });
       await this.#shutDown(force);
-      await Promise.all([closing, this.#heartbeat.stop(), housekeeping?.stop()]);
+      await this.#heartbeat.stop();
     }
     return { ...this.#counts, empty };
   }
@@ -150,7 +159,7 @@ export class RelayRun {
   /** Answers whether it ended because nothing was due. */
   async #deliverAll(untilEmpty: boolean): Promise<boolean> {
     while (!this.#stopping) {
-      const quotas = this.#claimer.quotas(this.#jobs);
+      const quotas = this.#claimer.quotas(this.#jobs, this.#overrun);
       if (quotas.length === 0) {
         await this.#freed.wait(this.#scheduler);
         continue;
@@ -173,7 +182,7 @@ export class RelayRun {
     let found: "more" | "some" | "nothing" = "nothing";
     for (const { stream } of quotas) {
       // What was claimed for the stream before counts.
-      const quota = this.#claimer.quotas(this.#jobs).find((each) => each.stream === stream);
+      const quota = this.#claimer.quotas(this.#jobs, this.#overrun).find((each) => each.stream === stream);
       if (quota === undefined || this.#stopping) continue;
       try {
         const call = this.#claimer.claim(quota);
@@ -259,17 +268,36 @@ export class RelayRun {
     if (job.ended || !isDecoded(event)) return;
     job.state = "running";
     this.#hooks.call("started", { claim: job.claim });
+    const { deliverTimeoutMs } = this.#plan;
+    const inTime =
+      deliverTimeoutMs === undefined
+        ? undefined
+        : this.#scheduler.after(deliverTimeoutMs, () => this.#timeOut(job, deliverTimeoutMs));
     const ending = await delivered(job, event, this.#plan, this.#scheduler);
-    // Lost meanwhile, and said so: the outcome is discarded (RELAY-03).
-    if (job.ended) return;
+    inTime?.();
+    this.#overrun.delete(job);
+    // Lost or timed out meanwhile, and said so: the outcome is discarded (RELAY-03).
+    if (job.state === "running") this.#settle(job, ending);
+    this.#freed.notify();
+  }
+
+  #timeOut(job: Job, limitMs: number): void {
+    if (job.state !== "running") return;
+    this.#overrun.add(job);
+    const error = timedOut(job, limitMs);
+    this.#settle(job, failed(job, error, this.#plan, this.#scheduler));
+    job.controller.abort(error);
+  }
+
+  #settle(job: Job, ending: Ending): void {
     // The process stalled through its lease: nobody knows who holds the event now.
     if (this.#scheduler.now() >= job.trustedUntil) this.#lose(job, "its lease ended before its handler did");
     else this.#settler.add(job, ending);
-    this.#freed.notify();
   }
 
   #lose(job: Job, why: string): void {
     if (job.ended) return;
+    if (job.state === "running") this.#overrun.add(job);
     const error = lostClaim(job, why);
     job.end(error);
     this.#hooks.call("lostClaim", { claim: job.claim, error });
@@ -283,6 +311,10 @@ export class RelayRun {
     this.#freed.notify();
   }
 
+  #busy(): boolean {
+    return this.#jobs.size > 0 || this.#lateClaim !== undefined || this.#closing !== undefined;
+  }
+
   /** RELAY-07: what was not started goes back at once, what ended is settled, the rest is left to its lease. */
   async #shutDown(force: AbortSignal | undefined): Promise<void> {
     for (const job of this.#jobs) {
@@ -292,7 +324,7 @@ export class RelayRun {
     const cutShort = (): void => this.#freed.notify();
     force?.addEventListener("abort", cutShort);
     try {
-      while ((this.#jobs.size > 0 || this.#lateClaim !== undefined) && force?.aborted !== true) {
+      while (this.#busy() && force?.aborted !== true) {
         const left = until - this.#scheduler.now();
         if (left <= 0) break;
         await this.#freed.wait(this.#scheduler, left);

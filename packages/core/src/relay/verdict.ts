@@ -51,6 +51,8 @@ export class Quarantine extends Verdict {
   }
 }
 
+const RELEASED_FOR_MS = 1000;
+
 /**
  * Thrown by a handler: given back unused, as if it had not been claimed. Counts no attempt.
  *
@@ -59,14 +61,14 @@ export class Quarantine extends Verdict {
  */
 export class Release extends Verdict {
   override readonly name = "Release";
-  /** 0 to 30 days, default 0. */
+  /** 0 to 30 days, default 1000: one that comes back at once would be claimed again at once. */
   readonly delayMs: number;
 
   /** @throws `INVALID_ARGUMENT` */
   constructor(given: { readonly delayMs?: number } = {}) {
     super("release", "released by its handler");
     const options = checkOptions(given, ["delayMs"], "options");
-    this.delayMs = checkWhole(orDefault(options.delayMs, 0), BOUNDS.delayMs, "options.delayMs");
+    this.delayMs = checkWhole(orDefault(options.delayMs, RELEASED_FOR_MS), BOUNDS.delayMs, "options.delayMs");
   }
 }
 

@@ -38,7 +38,8 @@ export const life: readonly SemanticMutant[] = [
   breaking("close-leaves-a-timer", "LIFE-05", /timers and watchers must be gone/, (driver) => ({
     async close() {
       await driver.close();
-      setTimeout(() => {}, LINGERING_MS);
+      // One that ended by itself during a later run would hide what that run leaves.
+      setInterval(() => {}, LINGERING_MS);
     },
   })),
 ];
