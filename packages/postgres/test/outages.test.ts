@@ -1,0 +1,225 @@
+/**
+ * A server of its own that stops, crashes, runs out of connections and becomes read-only while an application enqueues and
+ * a relay delivers: nobody's process ends, errors are typed, everything that was committed is delivered (RELAY-05).
+ */
+import { type DovecoteError, isDovecoteError } from "@dovecote/core";
+import postgresClient from "postgres";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { type Server, startServer } from "../../../tools/postgres-server/src/index.ts";
+import { type PostgresDovecote, postgres } from "../src/index.ts";
+import { event } from "./support.ts";
+
+/** A commit that was answered has to outlive a crash of the server, though not one of the machine. */
+const FLAGS = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=20"];
+const COMMITTED_BETWEEN = 50;
+const TIMEOUT_MS = 60_000;
+
+let server: Server;
+beforeAll(async () => {
+  server = await startServer({ flags: FLAGS });
+  return () => server.stop();
+}, TIMEOUT_MS);
+
+function client(options: postgresClient.Options<Record<string, never>> = {}): postgresClient.Sql {
+  const sql = postgresClient(server.url, { max: 3, fetch_types: false, onnotice: () => {}, ...options });
+  onTestFinished(() => sql.end({ timeout: 1 }));
+  return sql;
+}
+
+/** Until so much has happened; what happens reports itself. */
+class Count {
+  #value = 0;
+  readonly #waiting = new Map<() => void, number>();
+
+  get value(): number {
+    return this.#value;
+  }
+
+  add(): void {
+    this.#value += 1;
+    for (const [resolve, wanted] of this.#waiting) if (this.#value >= wanted) resolve();
+  }
+
+  reached(wanted: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.set(resolve, wanted);
+      if (this.#value >= wanted) resolve();
+    });
+  }
+
+  more(by: number): Promise<void> {
+    return this.reached(this.#value + by);
+  }
+}
+
+interface Busy {
+  readonly committed: Count;
+  readonly delivered: Count;
+  /** Failures of the application's transactions, and of the relay. */
+  readonly failed: Count;
+  readonly codes: ReadonlySet<string>;
+  /** Errors that are none of the contract. */
+  readonly untyped: readonly unknown[];
+  /** Ends both, and answers the ids that were committed and never delivered. */
+  finish(): Promise<readonly string[]>;
+}
+
+/** An application that enqueues, one transaction after another, and a relay beside it. */
+async function busy(): Promise<Busy> {
+  const schema = `outage_${Math.random().toString(36).slice(2)}`;
+  const [sql, relaySql] = [client(), client()];
+  await sql.unsafe(`create schema ${schema}`);
+  const [dovecote, relaying]: readonly PostgresDovecote<postgresClient.Sql>[] = [sql, relaySql].map((each) =>
+    postgres(each, { schema }),
+  );
+  if (dovecote === undefined || relaying === undefined) throw new Error("there are two stores");
+  await dovecote.migrate();
+  const [committed, delivered, failed] = [new Count(), new Count(), new Count()];
+  const [wanted, arrived] = [new Set<string>(), new Set<string>()];
+  const codes = new Set<string>();
+  const untyped: unknown[] = [];
+  const note = (error: unknown): void => {
+    if (isDovecoteError(error)) codes.add(error.code);
+    else untyped.push(error);
+    failed.add();
+  };
+
+  const stop = new AbortController();
+  const delivering = relaying.admin().relay({
+    deliver: ({ id }) => {
+      arrived.add(id);
+    },
+    leaseMs: 2000,
+    pollMs: 100,
+    backoff: { baseMs: 10, maxMs: 100 },
+    hooks: { delivered: () => delivered.add(), error: ({ error }) => note(error) },
+  });
+  const run = delivering.run({ signal: stop.signal });
+  let enqueueing = true;
+  const application = (async () => {
+    for (let n = 0; enqueueing; n++) {
+      const id = `event-${n}`;
+      try {
+        await dovecote.transaction((tx) => dovecote.enqueue(tx, event(id)));
+        wanted.add(id);
+        committed.add();
+      } catch (error) {
+        note(error);
+        // A client that is refused at once is no reason to keep the process from everything else.
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+  })();
+  return {
+    ...{ committed, delivered, failed, codes, untyped },
+    async finish() {
+      enqueueing = false;
+      await application;
+      let left = -1;
+      while (left !== 0) {
+        const stats = await dovecote.stats();
+        left = stats.due.count + stats.scheduled.count + stats.claimed.count + stats.expired.count;
+      }
+      stop.abort();
+      await run;
+      await sql.unsafe(`drop schema ${schema} cascade`);
+      return [...wanted].filter((id) => !arrived.has(id));
+    },
+  };
+}
+
+async function survives(work: Busy, outage: () => Promise<void>): Promise<void> {
+  await work.committed.more(COMMITTED_BETWEEN);
+  await work.delivered.more(COMMITTED_BETWEEN);
+  await outage();
+  await work.committed.more(COMMITTED_BETWEEN);
+  await work.delivered.more(COMMITTED_BETWEEN);
+}
+
+/** What the contract calls an outage; `retryable` says what an application may do about it. */
+const OUTAGE: ReadonlySet<DovecoteError["code"]> = new Set([
+  "CONNECTION_LOST",
+  "STORE_UNAVAILABLE",
+  "STORE_BUSY",
+]);
+
+describe("RELAY-05, CRASH-07: an application and a relay go on by themselves, and nothing is lost, after", () => {
+  it.each([["fast"], ["immediate"]] as const)(
+    "a %s shutdown of the server",
+    async (mode) => {
+      const work = await busy();
+      for (let times = 0; times < 3; times++) {
+        await survives(work, async () => {
+          await server.halt(mode);
+          await work.failed.more(20);
+          await server.resume();
+        });
+      }
+      expect(await work.finish()).toEqual([]);
+      expect(work.untyped).toEqual([]);
+      expect([...work.codes].filter((code) => !OUTAGE.has(code as never))).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "the end of every connection",
+    async () => {
+      const work = await busy();
+      const admin = client({ max: 1 });
+      for (let times = 0; times < 10; times++) {
+        await survives(work, async () => {
+          await admin`select pg_terminate_backend(pid) from pg_stat_activity
+            where pid <> pg_backend_pid() and backend_type = 'client backend'`;
+        });
+      }
+      expect(await work.finish()).toEqual([]);
+      expect(work.untyped).toEqual([]);
+      expect([...work.codes].filter((code) => !OUTAGE.has(code as never))).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "a time without a free connection",
+    async () => {
+      const work = await busy();
+      const admin = client({ max: 1 });
+      await admin`select 1`;
+      await survives(work, async () => {
+        const hoarder = client({ max: 20 });
+        const grabbing = Array.from({ length: 20 }, () => hoarder.reserve());
+        for (const each of grabbing) each.catch(() => {});
+        await admin`select pg_terminate_backend(pid) from pg_stat_activity
+          where pid <> pg_backend_pid() and backend_type = 'client backend'`;
+        await work.failed.more(20);
+        await hoarder.end({ timeout: 0 });
+      });
+      expect(await work.finish()).toEqual([]);
+      expect(work.untyped).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "a time in which the server could only be read",
+    async () => {
+      const work = await busy();
+      const admin = client({ max: 1 });
+      const readOnly = async (value: "on" | "off"): Promise<void> => {
+        await admin.unsafe(`alter system set default_transaction_read_only = ${value}`);
+        await admin`select pg_reload_conf()`;
+      };
+      await survives(work, async () => {
+        await readOnly("on");
+        await work.failed.more(20);
+        await admin`set default_transaction_read_only = off`;
+        await readOnly("off");
+      });
+      expect(work.codes).toContain("STORE_READ_ONLY");
+      expect(await work.finish()).toEqual([]);
+      expect(work.untyped).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});
