@@ -5,6 +5,7 @@ import { badgeMessage } from "./badge.ts";
 import type { Case, Level } from "./case.ts";
 import type { Harness } from "./define-harness.ts";
 import type { RaceReport } from "./engine/race.ts";
+import type { KillRate } from "./kill-rates.ts";
 import { LEVELS } from "./select.ts";
 
 const REPORT_SCHEMA = "https://unpkg.com/@dovecote/conformance/dist/report.schema.json";
@@ -28,6 +29,8 @@ export interface CaseResult {
   readonly provisional?: true;
   /** Of a case that races processes: its rounds, and those in which calls overlapped. */
   readonly race?: RaceReport;
+  /** Of a case that needs several sessions: how often it noticed broken drivers when the suite was made. */
+  readonly killRate?: KillRate;
 }
 
 /**

@@ -8,6 +8,7 @@ import { KnownDeviations, staleMessage } from "./deviations.ts";
 import { ContenderPool } from "./engine/pool.ts";
 import type { RaceReport } from "./engine/race.ts";
 import { anonymous, messageOf } from "./failure-message.ts";
+import { KILL_RATES } from "./kill-rates.ts";
 import { loadHarness } from "./load-harness.ts";
 import { type CaseResult, makeReport, type Report, suiteVersion } from "./report.ts";
 import { CASE_TIMEOUT_MS, drawSeed, runCase } from "./run.ts";
@@ -144,6 +145,7 @@ async function attempt(
 function resultOf(each: Case, ended: Ended, deviations: KnownDeviations, harnessUrl: URL): CaseResult {
   const { id, level, intent, provisional } = each;
   const { held, error, ms, races } = ended;
+  const killRate = KILL_RATES[`${id}: ${intent}`];
   const result = {
     id,
     level,
@@ -151,6 +153,7 @@ function resultOf(each: Case, ended: Ended, deviations: KnownDeviations, harness
     ms,
     ...(provisional && { provisional }),
     ...(races.length > 0 && { race: total(races) }),
+    ...(killRate !== undefined && { killRate }),
   };
   const message = (): string => anonymous(messageOf(error), harnessUrl) || "it failed without a message";
   const known = deviations.find(id);

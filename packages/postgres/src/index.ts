@@ -77,11 +77,16 @@ export function postgres(target: PostgresJs | string, options: PostgresOptions =
   return createDovecote(new PostgresDriver({ client, ownsClient, schema }), store);
 }
 
+/** In s, jittered. The client's own goes up to 20 s, for which a store would go on failing after an outage is over. */
+function reconnectAfterS(retries: number): number {
+  return (0.5 + Math.random() / 2) * Math.min(3 ** retries / 100, 1);
+}
+
 function connect(url: string): PostgresJs {
   try {
     // postgres.js takes anything for a URL: of nothing it makes a connection to localhost.
     if (!/^postgres(ql)?:\/\//i.test(url)) throw new Error("another protocol");
-    return postgresClient(url, { onnotice: () => {}, fetch_types: false });
+    return postgresClient(url, { onnotice: () => {}, fetch_types: false, backoff: reconnectAfterS });
   } catch {
     // The message of the original quotes the URL, password included.
     throw invalid("url", "a Postgres URL", "one that cannot be parsed");

@@ -21,7 +21,13 @@ beforeAll(async () => {
 }, TIMEOUT_MS);
 
 function client(options: postgresClient.Options<Record<string, never>> = {}): postgresClient.Sql {
-  const sql = postgresClient(server.url, { max: 3, fetch_types: false, onnotice: () => {}, ...options });
+  const sql = postgresClient(server.url, {
+    max: 3,
+    fetch_types: false,
+    backoff: () => 0.05,
+    onnotice: () => {},
+    ...options,
+  });
   onTestFinished(() => sql.end({ timeout: 1 }));
   return sql;
 }
@@ -151,7 +157,7 @@ describe("RELAY-05, CRASH-07: an application and a relay go on by themselves, an
       for (let times = 0; times < 3; times++) {
         await survives(work, async () => {
           await server.halt(mode);
-          await work.failed.more(20);
+          await work.failed.more(5);
           await server.resume();
         });
       }
@@ -192,7 +198,7 @@ describe("RELAY-05, CRASH-07: an application and a relay go on by themselves, an
         for (const each of grabbing) each.catch(() => {});
         await admin`select pg_terminate_backend(pid) from pg_stat_activity
           where pid <> pg_backend_pid() and backend_type = 'client backend'`;
-        await work.failed.more(20);
+        await work.failed.more(5);
         await hoarder.end({ timeout: 0 });
       });
       expect(await work.finish()).toEqual([]);
@@ -212,7 +218,7 @@ describe("RELAY-05, CRASH-07: an application and a relay go on by themselves, an
       };
       await survives(work, async () => {
         await readOnly("on");
-        await work.failed.more(20);
+        await work.failed.more(5);
         await admin`set default_transaction_read_only = off`;
         await readOnly("off");
       });

@@ -53,9 +53,15 @@ export function printHuman(command: RunCommand): Output {
           return;
         }
         case "caseFinished": {
-          const { id, outcome, ms, intent, provisional } = event.case;
+          const { id, outcome, ms, intent, provisional, killRate } = event.case;
           done += 1;
-          const note = provisional ? " (provisional)" : "";
+          const notes = [
+            ...(provisional ? ["provisional"] : []),
+            ...(killRate === undefined
+              ? []
+              : [`notices broken drivers ${killRate.kills} of ${killRate.runs} times`]),
+          ];
+          const note = notes.length === 0 ? "" : ` (${notes.join(", ")})`;
           const word = paint(COLORS[outcome], outcome.padEnd(8));
           print(
             `${count(done, total)}  ${word}  ${id.padEnd(11)} ${`${ms} ms`.padStart(9)}  ${intent}${note}`,
