@@ -5,13 +5,20 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { extname } from "node:path";
+import { tmpdir } from "node:os";
+import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createDovecote } from "@dovecote/core";
 import { expect, it, onTestFinished } from "vitest";
 import { eventually } from "../../src/cases/waiting.ts";
+import { ClockSlack } from "../../src/engine/soak-clock.ts";
+import { idOf } from "../../src/engine/soak-role.ts";
+import { checkHistory, explain } from "../../src/history/check.ts";
+import type { Operation } from "../../src/history/operation.ts";
+import { readOperations } from "../../src/history/read.ts";
 import { loadHarness } from "../../src/load-harness.ts";
 import type { FromRelay, Task, ToRelay } from "./relay-child.ts";
 
@@ -120,18 +127,31 @@ it.each([
       await space.dispose();
     });
     await outbox.migrate();
+    const folder = mkdtempSync(join(tmpdir(), "dovecote-relays-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const clock = new ClockSlack(session.probe);
+    await clock.sample();
+    const begun = process.hrtime.bigint();
+    const now = (): number => Number(process.hrtime.bigint() - begun);
+    const enqueues: Operation[] = [];
     for (let done = 0; done < EVENTS; done += BATCH) {
       const events = Array.from({ length: BATCH }, (__, at) => ({
         ...{ stream: "orders", source: "/test", type: "test" },
         id: String(done + at),
       }));
-      await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
+      const t0 = now();
+      const outcomes = await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
+      const times = { t0, t1: now() };
+      for (const [at, { rowId, outcome }] of outcomes.entries()) {
+        const id = idOf("default", String(done + at));
+        enqueues.push({ p: "shop", op: "enqueue", ...times, id, rowId, type: "ok", answer: outcome });
+      }
     }
     const { url, arrivals, reached, held } = await receiver();
     const start = (name: string): RelayProcess =>
       new RelayProcess({
         ...{ harness: harnessUrl, locator: String(space.locator), receiver: url },
-        ...{ name, leaseMs: LEASE_MS },
+        ...{ name, leaseMs: LEASE_MS, history: join(folder, name) },
       });
 
     const killed = start("killed");
@@ -172,6 +192,22 @@ it.each([
 
     // At least once.
     expect(arrivals.size).toBe(EVENTS);
+    // And what every claim, renewal and settlement was answered contradicts none of the rules of a history.
+    await clock.sample();
+    const operations = [killed, ...relays].flatMap(({ name }) =>
+      readOperations(name, readFileSync(join(folder, name), "utf8"), begun),
+    );
+    const names = new Map(enqueues.map(({ rowId, id }) => [rowId, id]));
+    const final = (await session.probe.deliveries()).map(({ rowId, state, attempts: used }) => ({
+      ...{ id: String(names.get(rowId)), rowId, state, attempts: used },
+    }));
+    expect(operations.length).toBeGreaterThan(EVENTS);
+    const violations = checkHistory({
+      operations: [...enqueues, ...operations],
+      final,
+      clockSlackNs: clock.ns,
+    });
+    expect(violations, explain(violations, 0)).toEqual([]);
     const rows = new Map((await session.probe.events()).map(({ rowId, id }) => [rowId, id]));
     const attempts = new Map(
       (await session.probe.deliveries()).map(({ rowId, attempts }) => [rows.get(rowId), attempts]),

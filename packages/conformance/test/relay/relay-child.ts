@@ -1,7 +1,10 @@
 /** A relay in a process of its own: delivers to a receiver over HTTP, fails at random, and tells what became of each event. */
 import { Agent, request } from "node:http";
 import { connectSession, openOutbox } from "../../src/connect.ts";
+import { Recorder } from "../../src/history/record.ts";
 import { loadHarness } from "../../src/load-harness.ts";
+import { override } from "../../src/override.ts";
+import { recordedDriver } from "./recorded-driver.ts";
 
 export interface Task {
   readonly harness: string;
@@ -9,6 +12,8 @@ export interface Task {
   readonly name: string;
   readonly receiver: string;
   readonly leaseMs: number;
+  /** The file of its history. */
+  readonly history: string;
 }
 
 /** `delivered` and `lost` are what the relay's hooks say. */
@@ -37,7 +42,8 @@ process.on("disconnect", () => process.exit());
 
 const agent = new Agent({ keepAlive: true });
 const session = await connectSession(await loadHarness(task.harness), task.locator, undefined);
-const outbox = openOutbox(session, undefined);
+const recorder = new Recorder(task.history);
+const outbox = openOutbox(override(session, { driver: recordedDriver(session.driver, recorder) }), undefined);
 const relay = outbox.admin().relay({
   worker: task.name,
   leaseMs: task.leaseMs,
