@@ -54,6 +54,10 @@ export const KILL_RATES: Readonly<Record<string, KillRate>> = {
     runs: 40,
   },
   "LEASE-05: renew racing a takeover while the lease expires: never both": { kills: 40, runs: 40 },
+  "LIFE-05: after close nothing of the store keeps the process alive: no timer, no watcher": {
+    kills: 40,
+    runs: 40,
+  },
   "PAGE-03: a snapshot releases its connection on completion, break, error, close and dispose": {
     kills: 20,
     runs: 20,

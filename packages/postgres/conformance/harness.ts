@@ -67,6 +67,8 @@ async function connect(schema: string, { mutant, hostile }: ConnectOptions): Pro
     max: hostile ? 1 : 4,
     // A connection that dies while postgres.js fetches types ends the process by an unhandled rejection of its own.
     fetch_types: false,
+    // In s. By its own, postgres.js waits for up to 20 before it connects again.
+    backoff: () => 0.01,
     onnotice: () => {},
     connection: { ...(hostile && HOSTILE), application_name: application },
   });
