@@ -60,8 +60,8 @@ export async function startReceiver(
       return;
     }
     if (now === "picky") {
-      tell(`${what}: not wanted, 410`);
-      response.writeHead(410).end("this shop sells no yachts");
+      tell(`${what}: not wanted, 422`);
+      response.writeHead(422).end("this shop sells no yachts");
       return;
     }
     // The same id at every delivery: what was handled before is only acknowledged.

@@ -14,8 +14,8 @@ export class HttpDeliveryError extends Error {
   }
 }
 
-/** The receiver says that it will never be there again. Other 4xx end with the next deployment, or a mended secret. */
-const GONE = 410;
+/** Beside 5xx: request timeout, too early, too many requests. */
+const RETRIED: ReadonlySet<number> = new Set([408, 425, 429]);
 const ASKS_TO_WAIT: ReadonlySet<number> = new Set([429, 503]);
 
 /** What to throw for an answer that is none of 2xx. */
@@ -29,7 +29,7 @@ export function verdictOf(
   if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
     return new Quarantine(`${answer} (a redirect, which is never followed: change the URL of the endpoint)`);
   }
-  if (status === GONE) return new Quarantine(answer);
+  if (status >= 400 && status < 500 && !RETRIED.has(status)) return new Quarantine(answer);
   const code = `HTTP_${status}`;
   const asked = ASKS_TO_WAIT.has(status) ? retryAfterMs(headers.get("retry-after"), Date.now()) : undefined;
   if (asked === undefined || asked === 0) return new HttpDeliveryError(code, answer);

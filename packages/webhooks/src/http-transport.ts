@@ -30,9 +30,9 @@ export type HttpTransportOptions = (
 };
 
 /**
- * A `deliver` for a relay that posts each event to an endpoint. Delivered is what was answered with 2xx. Redirects and 410
- * are quarantined. All else, no answer in time and failures of the network included, is tried again, as late as
- * `Retry-After` asks.
+ * A `deliver` for a relay that posts each event to an endpoint. Delivered is what was answered with 2xx. 408, 425, 429, 5xx,
+ * no answer in time and failures of the network are tried again, as late as `Retry-After` asks. All else, redirects
+ * included, is quarantined.
  *
  * @throws `INVALID_ARGUMENT`. Sends nothing yet.
  * @example

@@ -120,10 +120,7 @@ describe("what an answer means", () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it.each([
-    ...[400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 425, 429, 431, 451, 499],
-    ...[500, 501, 502, 503, 504, 599],
-  ])("%i is tried again", async (code) => {
+  it.each([408, 425, 429, 500, 501, 502, 503, 504, 599])("%i is tried again", async (code) => {
     receiver.answer = status(code, {}, "not\n\tnow");
     const failure = await failureOf(httpTransport({ url: receiver.url })(someEvent(), someContext()));
     expect(failure).toMatchObject({
@@ -133,12 +130,15 @@ describe("what an answer means", () => {
     });
   });
 
-  it("410 is quarantined", async () => {
-    receiver.answer = status(410, { "retry-after": "5" }, "no");
-    const failure = await failureOf(httpTransport({ url: receiver.url })(someEvent(), someContext()));
-    expect(failure).toBeInstanceOf(Quarantine);
-    expect(failure.message).toBe(`${receiver.url} answered 410: no`);
-  });
+  it.each([400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 431, 451, 499])(
+    "%i is quarantined",
+    async (code) => {
+      receiver.answer = status(code, { "retry-after": "5" }, "no");
+      const failure = await failureOf(httpTransport({ url: receiver.url })(someEvent(), someContext()));
+      expect(failure).toBeInstanceOf(Quarantine);
+      expect(failure.message).toBe(`${receiver.url} answered ${code}: no`);
+    },
+  );
 
   it.each([300, 301, 302, 303, 304, 307, 308])("%i is quarantined, and not followed", async (code) => {
     receiver.answer = status(code, { location: "/elsewhere" });

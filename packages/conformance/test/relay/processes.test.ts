@@ -1,8 +1,8 @@
 /**
  * Two relays in two processes on one database. One is killed, one is frozen past its lease and goes on, one has its event
- * loop blocked past its lease, and where there are connections they are severed. The receiver counts.
+ * loop blocked past its lease; where there is a server, its connections are severed, and it crashes and comes back. The
+ * receiver counts.
  */
-
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -13,6 +13,7 @@ import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createDovecote } from "@dovecote/core";
 import { expect, it, onTestFinished } from "vitest";
+import { type Server, startServer } from "../../../../tools/postgres-server/src/index.ts";
 import { eventually } from "../../src/cases/waiting.ts";
 import { ClockSlack } from "../../src/engine/soak-clock.ts";
 import { idOf } from "../../src/engine/soak-role.ts";
@@ -110,6 +111,18 @@ class RelayProcess {
   }
 }
 
+/** A server that may crash. What it answered has to outlive that. */
+async function ownServer(): Promise<Server> {
+  const server = await startServer({ flags: ["-c", "fsync=off", "-c", "full_page_writes=off"] });
+  const shared = process.env.DOVECOTE_TEST_POSTGRES_URL;
+  process.env.DOVECOTE_TEST_POSTGRES_URL = server.url;
+  onTestFinished(async () => {
+    process.env.DOVECOTE_TEST_POSTGRES_URL = shared;
+    await server.stop();
+  });
+  return server;
+}
+
 it.each([
   ["SQLite", "../../../sqlite/conformance/harness.ts"],
   ["Postgres", "../../../postgres/conformance/harness.ts"],
@@ -118,6 +131,7 @@ it.each([
   async (_, path) => {
     const harnessUrl = new URL(path, import.meta.url).href;
     const harness = await loadHarness(harnessUrl);
+    const server = harness.capabilities.serverSide ? await ownServer() : undefined;
     const space = await harness.createSpace();
     const session = await harness.connect(space.locator, {});
     const outbox = createDovecote(session.driver);
@@ -173,10 +187,18 @@ it.each([
     const back = (await session.probe.now()) + 1.5 * AWAY_MS * 1000;
     await eventually(session, "time must pass", async () => (await session.probe.now()) > back);
     answerBlocked();
-    if (session.driver.capabilities.serverSide) {
-      for (const part of [0.6, 0.7, 0.8]) {
+    if (server !== undefined) {
+      for (const part of [0.6, 0.65, 0.7]) {
         await reached(EVENTS * part);
         await session.faults.severConnections();
+      }
+      for (const [part, mode] of [
+        [0.75, "fast"],
+        [0.85, "immediate"],
+      ] as const) {
+        await reached(EVENTS * part);
+        await server.halt(mode);
+        await server.resume();
       }
     }
     await reached(EVENTS);
@@ -226,6 +248,26 @@ it.each([
       const distinct = new Set(each.map(({ attempt }) => attempt));
       expect(distinct.size, `event ${id} arrived twice in one attempt`).toBe(each.length);
     }
+    // And it came since the attempt before it was not recorded: its handler failed, its process had died, its claim was lost,
+    // or the answer of the database was.
+    const unexplained = [...arrivals].flatMap(([id, each]) =>
+      each.filter(({ relay, attempt }) => {
+        if (attempt === attempts.get(id) || relay === killed.name) return false;
+        const process = relays.find(({ name }) => name === relay);
+        const lost = process?.said.some(
+          (said) => said.kind === "lost" && said.id === id && said.attempt === attempt,
+        );
+        const ended = operations.some(
+          ({ p, op, type, ...of }) =>
+            p === relay &&
+            of.id === idOf("default", id) &&
+            of.attempt === attempt &&
+            (type === "info" || (type === "ok" && op === "retry")),
+        );
+        return lost !== true && !ended;
+      }),
+    );
+    expect(unexplained, "arrivals that nothing explains").toEqual([]);
     expect(frozen.said.filter(({ kind }) => kind === "lost").length).toBeGreaterThan(0);
     expect(blocked.said.filter(({ kind }) => kind === "lost").length).toBeGreaterThan(0);
   },
