@@ -219,6 +219,19 @@ describe("handlers", () => {
     expect(b.scheduler.timers).toBe(0);
   });
 
+  it("that are still running when the relay has stopped leave no timer behind", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const handler = gated();
+    const limits = { deliverTimeoutMs: 80_000, shutdownTimeoutMs: 5000 };
+    const { stop, ended } = running(b, b.relay({ deliver: handler.deliver, ...limits }));
+    await b.scheduler.advance(10);
+    stop.abort();
+    await b.scheduler.advance(5001);
+    expect(await ended).toMatchObject({ lost: 1 });
+    expect(b.scheduler.timers).toBe(0);
+  });
+
   it("RELAY-06: a token in what is thrown is not stored", async () => {
     const b = bench();
     const [rowId] = await b.enqueue(1);
@@ -418,6 +431,20 @@ describe("leases", () => {
       expect(handler.started).toHaveLength(3);
     },
   );
+
+  it("a handler that ended after its lease gives its place back", async () => {
+    const b = bench();
+    await b.enqueue(1);
+    const handler = gated();
+    running(b, b.relay({ deliver: handler.deliver, leaseMs: 3000, concurrency: 1 }));
+    await b.scheduler.advance(10);
+    b.scheduler.stall(4000);
+    handler.open("1");
+    await b.scheduler.advance(10);
+    await b.enqueue(1, { id: "next" });
+    await b.scheduler.advance(10_000);
+    expect(handler.started.length).toBeGreaterThan(1);
+  });
 
   it("after a stall beyond the lease nothing is settled, although nobody took the claim", async () => {
     const b = bench();

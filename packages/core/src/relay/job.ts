@@ -49,13 +49,8 @@ export class Job {
 /** Of a handler that took longer than it may: aborts its signal, and is the failure of its event. */
 export function timedOut(job: Job, limitMs: number): DovecoteError {
   const { rowId } = job.claim;
-  return new DovecoteError(
-    "DELIVERY_TIMEOUT",
-    `the handler of row ${rowId} did not end within ${limitMs} ms`,
-    {
-      rowId,
-    },
-  );
+  const message = `the handler of row ${rowId} did not end within ${limitMs} ms`;
+  return new DovecoteError("DELIVERY_TIMEOUT", message, { rowId });
 }
 
 export function lostClaim(job: Job, why: string): DovecoteError {

@@ -273,11 +273,13 @@ export class RelayRun {
       deliverTimeoutMs === undefined
         ? undefined
         : this.#scheduler.after(deliverTimeoutMs, () => this.#timeOut(job, deliverTimeoutMs));
+    // No timer outlives the claim, also where the handler does.
+    if (inTime !== undefined) job.controller.signal.addEventListener("abort", inTime, { once: true });
     const ending = await delivered(job, event, this.#plan, this.#scheduler);
     inTime?.();
-    this.#overrun.delete(job);
     // Lost or timed out meanwhile, and said so: the outcome is discarded (RELAY-03).
     if (job.state === "running") this.#settle(job, ending);
+    this.#overrun.delete(job);
     this.#freed.notify();
   }
 
