@@ -46,7 +46,7 @@ const harness: Harness = defineHarness({
   async createSpace() {
     const schema = `space-${randomUUID()}`;
     const sql = observer();
-    await sql.unsafe(`create schema "${schema}" create table business (id text primary key)`);
+    await sql.unsafe(`create schema ${quoteIdentifier(schema)} create table business (id text primary key)`);
     return {
       locator: schema,
       async dispose() {

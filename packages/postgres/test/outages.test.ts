@@ -2,6 +2,8 @@
  * A server of its own that stops, crashes, runs out of connections and becomes read-only while an application enqueues and
  * a relay delivers: nobody's process ends, errors are typed, everything that was committed is delivered (RELAY-05).
  */
+import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { isDovecoteError } from "@dovecote/core";
 import postgresClient from "postgres";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -73,7 +75,7 @@ interface Busy {
 
 /** An application that enqueues, one transaction after another, and a relay beside it. */
 async function busy(): Promise<Busy> {
-  const schema = `outage_${Math.random().toString(36).slice(2)}`;
+  const schema = `outage_${randomUUID().replaceAll("-", "")}`;
   const named = { connection: { application_name: APPLICATION } };
   const [sql, relaySql] = [client(named), client(named)];
   await sql.unsafe(`create schema ${schema}`);
@@ -114,7 +116,7 @@ async function busy(): Promise<Busy> {
       } catch (error) {
         note(error);
         // A client that is refused at once is no reason to keep the process from everything else.
-        await new Promise((resolve) => setImmediate(resolve));
+        await setImmediate();
       }
     }
   })();

@@ -52,12 +52,13 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
 }
 
 function told(child: ChildProcess, command: Command): Promise<void> {
-  return new Promise((resolve, reject) => {
+  child.ref();
+  return new Promise<void>((resolve, reject) => {
     child.once("message", ({ error }: Obeyed) =>
       error === undefined ? resolve() : reject(new Error(`the test server: ${error}`)),
     );
     child.send(command);
-  });
+  }).finally(() => child.unref());
 }
 
 function startedUrl(child: ChildProcess): Promise<string> {

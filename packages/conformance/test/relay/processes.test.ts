@@ -117,7 +117,8 @@ async function ownServer(): Promise<Server> {
   const shared = process.env.DOVECOTE_TEST_POSTGRES_URL;
   process.env.DOVECOTE_TEST_POSTGRES_URL = server.url;
   onTestFinished(async () => {
-    process.env.DOVECOTE_TEST_POSTGRES_URL = shared;
+    if (shared === undefined) delete process.env.DOVECOTE_TEST_POSTGRES_URL;
+    else process.env.DOVECOTE_TEST_POSTGRES_URL = shared;
     await server.stop();
   });
   return server;
