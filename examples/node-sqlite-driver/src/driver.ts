@@ -24,6 +24,7 @@ import {
   type SettleOutcome,
   type StatsRecord,
   type StoredRow,
+  type TailPage,
 } from "@dovecote/core";
 import { capabilities } from "./capabilities.ts";
 import { anyDue, claim } from "./claim.ts";
@@ -40,7 +41,7 @@ import { enqueue } from "./enqueue.ts";
 import { isSchemaFault, toDovecoteError } from "./errors.ts";
 import { withLock } from "./lock-wait.ts";
 import { prune, reconcile, redrive, redriveMany } from "./operate.ts";
-import { inspect, list, openSnapshot, page, stats } from "./read.ts";
+import { inspect, lastRowId, list, openSnapshot, page, stats } from "./read.ts";
 import { applyMigrations, checkSchema, NEEDS, readMarker } from "./schema.ts";
 import { renew, settle } from "./settle.ts";
 import { STATEMENTS, type StatementTexts } from "./statements.ts";
@@ -153,8 +154,12 @@ export class NodeSqliteDriver implements Driver<NodeSqliteHandle, true, NodeSqli
   }
 
   /** One writer at a time draws ascending row ids and commits before the next one draws: every row is final (PAGE-04). */
-  tail(request: PageRequest): Promise<readonly StoredRow[]> {
-    return this.page(request);
+  tail(request: PageRequest): Promise<TailPage> {
+    return this.#read("tail", (connection) => ({
+      rows: page(connection, request),
+      lastRowId: lastRowId(connection),
+      heldBackMs: 0,
+    }));
   }
 
   snapshot(): Promise<DriverSnapshot> {

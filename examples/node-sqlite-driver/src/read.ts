@@ -64,6 +64,10 @@ export function stats(connection: Connection, tenant: string | null, cap: number
   };
 }
 
+export function lastRowId(connection: Connection): number {
+  return connection.get<{ rowId: number }>("lastRowId")?.rowId ?? 0;
+}
+
 /** A read transaction on a connection of its own: it sees the commit at which it first read, and no later one (PAGE-03). */
 export function openSnapshot(file: string, texts: StatementTexts): DriverSnapshot {
   const client = openReadOnly(file);
@@ -71,10 +75,11 @@ export function openSnapshot(file: string, texts: StatementTexts): DriverSnapsho
     const connection = new Connection(client, texts);
     client.exec("begin");
     assertSchemaUsable(readMarker(client), NEEDS);
-    const cursor = connection.get<{ rowId: number }>("lastRowId")?.rowId ?? 0;
+    const last = lastRowId(connection);
     let open = true;
     return {
-      cursor,
+      lastRowId: last,
+      cursor: last,
       async page(request) {
         if (!open) throw new DovecoteError("CLOSED", "the snapshot was closed");
         try {

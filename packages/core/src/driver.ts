@@ -150,6 +150,19 @@ export interface PageRequest {
   readonly limit: number;
 }
 
+/** What a tail found in one look. */
+export interface TailPage {
+  /** In ascending row id. No transaction can still commit a row below the last of them. */
+  readonly rows: readonly StoredRow[];
+  /** The highest row id that was committed at the time of the look, whosever it is. */
+  readonly lastRowId: number;
+  /**
+   * For how long transactions that are still open have kept back what is committed above the last row, in whole ms from
+   * 1; 0 if nothing is kept back.
+   */
+  readonly heldBackMs: number;
+}
+
 /** A position in a list: the time that orders the state, and the row id that breaks ties. */
 export interface ListPosition {
   readonly at: Micros;
@@ -216,7 +229,12 @@ export interface StatsRecord {
  * portable API closes what is open before it closes the driver.
  */
 export interface DriverSnapshot {
-  /** The highest row id in the view: where `tail` goes on (PAGE-06). */
+  /** The highest row id in the view: where it ends (PAGE-03). */
+  readonly lastRowId: number;
+  /**
+   * Where `tail` goes on without missing anything (PAGE-06): the view shows every row up to here that will ever be. At
+   * most `lastRowId`; lower where a transaction that was open may still commit rows below it.
+   */
   readonly cursor: number;
   page(request: PageRequest): Promise<readonly StoredRow[]>;
   close(): Promise<void>;
@@ -308,10 +326,10 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
   /** Ascending row ids in every state, a damaged row included with `delivery: null` (PAGE-01, PAGE-02). */
   page(request: PageRequest): Promise<readonly StoredRow[]>;
   /**
-   * As `page`, but only rows that no transaction can still commit below (PAGE-04). Only called if the capability
-   * `tail` is declared.
+   * As `page`, but only rows that no transaction can still commit below (PAGE-04). It waits for no transaction: whoever
+   * asks does, and asks again. Only called if the capability `tail` is declared.
    */
-  tail(request: PageRequest): Promise<readonly StoredRow[]>;
+  tail(request: PageRequest): Promise<TailPage>;
   snapshot(): Promise<DriverSnapshot>;
   /**
    * Rows of one state, newest first by the time that orders the state: `availableAt`, `expiresAt`, `deliveredAt` or

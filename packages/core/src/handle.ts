@@ -172,6 +172,21 @@ export interface TailOptions {
   readonly pageSize?: number;
   /** How often to look when no wake-up arrives. 1 ms to 24 h, default 1000. */
   readonly pollMs?: number;
+  /** Called after every look, when what it found has been yielded. What it throws is ignored. */
+  readonly onLag?: (lag: TailLag) => void;
+}
+
+/** How far a tail is behind, and whether it can do anything about it. */
+export interface TailLag {
+  /** Where the tail is: the row id of the last entry, or its `after`. */
+  readonly cursor: number;
+  /** The highest row id that is committed, of any tenant and stream. */
+  readonly lastRowId: number;
+  /**
+   * For how long transactions that are still open have kept back what is committed above the cursor, in ms; 0 if nothing
+   * is kept back. Docs: `docs/operations.md` names them.
+   */
+  readonly heldBackMs: number;
 }
 
 export interface StatsOptions {

@@ -4,6 +4,7 @@ import { BOUNDS } from "./bounds.ts";
 import type { Driver, DriverSnapshot, PageRequest, StoredRow } from "./driver.ts";
 import { type Entry, toEntry } from "./entry.ts";
 import { DovecoteError } from "./errors.ts";
+import type { TailLag } from "./handle.ts";
 import { optionalStream } from "./reader.ts";
 
 /**
@@ -16,7 +17,10 @@ import { optionalStream } from "./reader.ts";
  * for await (const entry of dovecote.admin().tail({ after: snapshot.cursor })) await copy(entry);
  */
 export interface Snapshot extends AsyncIterable<Entry>, AsyncDisposable {
-  /** The highest row id in the snapshot: where `tail` goes on without missing anything (PAGE-06). */
+  /**
+   * A row id: `tail` goes on from here without missing anything (PAGE-06). It is that of the last row shown, or a lower
+   * one if a transaction that writes events was open: the tail repeats what lies between.
+   */
   readonly cursor: number;
   close(): Promise<void>;
 }
@@ -35,6 +39,7 @@ export class OpenSnapshots {
     }
     this.#open.add(snapshot);
     return {
+      lastRowId: snapshot.lastRowId,
       cursor: snapshot.cursor,
       page: (request) => snapshot.page(request),
       close: () => {
@@ -64,7 +69,7 @@ export function toSnapshot(source: DriverSnapshot, base: PageBase): Snapshot {
   const close = () => source.close();
   async function* entries(): AsyncGenerator<Entry, void, undefined> {
     try {
-      yield* read((after) => source.page({ ...base, after, upTo: source.cursor }), 0);
+      yield* read((after) => source.page({ ...base, after, upTo: source.lastRowId }));
     } finally {
       await close();
     }
@@ -81,19 +86,17 @@ export function toSnapshot(source: DriverSnapshot, base: PageBase): Snapshot {
   };
 }
 
-/** Every entry from `after` on, until a page comes back empty. Answers where it stopped. */
+/** Every entry, until a page comes back empty. */
 async function* read(
   page: (after: number) => Promise<readonly StoredRow[]>,
-  after: number,
-): AsyncGenerator<Entry, number, undefined> {
-  let cursor = after;
-  for (;;) {
-    const rows = await page(cursor);
+): AsyncGenerator<Entry, void, undefined> {
+  for (let after = 0; ; ) {
+    const rows = await page(after);
     for (const row of rows) {
       yield toEntry(row);
-      cursor = row.rowId;
+      after = row.rowId;
     }
-    if (rows.length === 0) return cursor;
+    if (rows.length === 0) return;
   }
 }
 
@@ -102,27 +105,35 @@ export interface TailPlan {
   readonly after: number;
   readonly pollMs: number;
   readonly signal: AbortSignal | undefined;
+  readonly onLag: ((lag: TailLag) => void) | undefined;
 }
 
 export function toTailPlan(given: unknown, tenant: string | null): TailPlan {
-  const options = checkOptions(given, ["after", "stream", "signal", "pageSize", "pollMs"], "options");
-  const { signal } = options;
+  const options = checkOptions(given, ["after", "stream", "signal", "pageSize", "pollMs", "onLag"], "options");
+  const { signal, onLag } = options;
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw invalid("options.signal", "an AbortSignal", signal);
   }
+  if (onLag !== undefined && typeof onLag !== "function") throw invalid("options.onLag", "a function", onLag);
   const limit = checkWhole(orDefault(options.pageSize, 100), BOUNDS.limit, "options.pageSize");
   return {
     base: { tenant, stream: optionalStream(options.stream), upTo: null, limit },
     after: checkCursor(orDefault(options.after, 0), "options.after"),
     pollMs: checkWhole(orDefault(options.pollMs, 1000), BOUNDS.leaseMs, "options.pollMs"),
     signal,
+    onLag: onLag as TailPlan["onLag"],
   };
+}
+
+/** What waits for another transaction looks again after a quarter of the time that it has waited, at least 5 ms. */
+function heldBackPauseMs(heldBackMs: number): number {
+  return Math.max(5, Math.ceil(heldBackMs / 4));
 }
 
 /** Follows the store: reads what is final, then waits for a wake-up, at most `pollMs`, and reads on (PAGE-04). */
 export async function* tail<Tx, Sync extends boolean>(
   driver: Driver<Tx, Sync>,
-  { base, after, pollMs, signal }: TailPlan,
+  { base, after, pollMs, signal, onLag }: TailPlan,
   closed: AbortSignal,
 ): AsyncGenerator<Entry, void, undefined> {
   const bell = new Bell();
@@ -134,17 +145,29 @@ export async function* tail<Tx, Sync extends boolean>(
   try {
     let cursor = after;
     while (!signal?.aborted) {
-      cursor = yield* read(
-        (from) => (signal?.aborted ? Promise.resolve([]) : driver.tail({ ...base, after: from })),
-        cursor,
-      );
-      if (!signal?.aborted && !closed.aborted) await bell.wait(pollMs);
+      const { rows, lastRowId, heldBackMs } = await driver.tail({ ...base, after: cursor });
+      for (const row of rows) {
+        yield toEntry(row);
+        cursor = row.rowId;
+      }
+      report(onLag, { cursor, lastRowId, heldBackMs });
+      if (closed.aborted) throw new DovecoteError("CLOSED", "tail: the store was closed");
+      if (rows.length > 0 || signal?.aborted) continue;
+      await bell.wait(heldBackMs > 0 ? Math.min(pollMs, heldBackPauseMs(heldBackMs)) : pollMs);
       if (closed.aborted) throw new DovecoteError("CLOSED", "tail: the store was closed");
     }
   } finally {
     signal?.removeEventListener("abort", stop);
     closed.removeEventListener("abort", stop);
     await unsubscribe();
+  }
+}
+
+function report(onLag: TailPlan["onLag"], lag: TailLag): void {
+  try {
+    onLag?.(lag);
+  } catch {
+    // Documented: who watches a tail does not end it.
   }
 }
 

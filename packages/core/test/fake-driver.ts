@@ -108,11 +108,11 @@ export function fakeDriver(): { readonly driver: Driver<unknown, true>; readonly
     },
     async tail(request) {
       record("tail", request);
-      return [];
+      return { rows: [], lastRowId: 0, heldBackMs: 0 };
     },
     async snapshot() {
       record("snapshot");
-      return { cursor: 0, page: async () => [], close: async () => {} };
+      return { lastRowId: 0, cursor: 0, page: async () => [], close: async () => {} };
     },
     async list(request) {
       record("list", request);

@@ -10,6 +10,6 @@ export const capabilities: Capabilities = Object.freeze({
   lockScope: "row",
   snapshotIsolation: "snapshot",
   clock: "server",
-  tail: false,
+  tail: true,
   notify: false,
 });

@@ -23,6 +23,7 @@ import {
   type SettleOutcome,
   type StatsRecord,
   type StoredRow,
+  type TailPage,
 } from "@dovecote/core";
 import { capabilities } from "./capabilities.ts";
 import { checkSchema } from "./check-schema.ts";
@@ -37,6 +38,7 @@ import {
 } from "./client.ts";
 import { enqueue } from "./enqueue.ts";
 import { afterWrite, isConnectionLoss, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
+import { Finality } from "./finality.ts";
 import { Guard } from "./guard.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
@@ -45,6 +47,7 @@ import { applyMigrations, MIGRATION_LOCK_MS, NEEDS, quoteIdentifier, readMarker 
 import { claim, renew, settle } from "./settle.ts";
 import { openSnapshot } from "./snapshot.ts";
 import { type StatementTexts, statementsOf } from "./statements.ts";
+import { cursorForTail, tail } from "./tail.ts";
 import { joined, OwnTransaction, type Via } from "./transaction.ts";
 
 export interface PostgresDriverOptions<Client extends PostgresJs> {
@@ -79,6 +82,7 @@ export class PostgresDriver<Client extends PostgresJs>
   readonly #texts: StatementTexts;
   readonly #migrationLockMs: number;
   readonly #run: Run;
+  readonly #finality: Finality;
   /** Guards by handle: a handle is as long-lived as its transaction. */
   readonly #guards = new WeakMap<object, Guard>();
   #schemaChecked = false;
@@ -91,6 +95,7 @@ export class PostgresDriver<Client extends PostgresJs>
     this.#texts = texts ?? statementsOf(this.#quotedSchema);
     this.#migrationLockMs = migrationLockMs ?? MIGRATION_LOCK_MS;
     this.#run = repeated(runOf(client));
+    this.#finality = new Finality(this.#run, this.#texts, this.#quotedSchema);
   }
 
   migrate(): Promise<MigrateReport> {
@@ -172,13 +177,15 @@ export class PostgresDriver<Client extends PostgresJs>
     return this.#statement("page", () => page(this.#run, this.#texts, request));
   }
 
-  /** Never called: the capability `tail` is not declared. */
-  async tail(): Promise<readonly StoredRow[]> {
-    throw new DovecoteError("UNSUPPORTED", "tail is not offered on Postgres yet");
+  tail(request: PageRequest): Promise<TailPage> {
+    return this.#statement("tail", () => tail(this.#run, this.#texts, this.#finality, request));
   }
 
   snapshot(): Promise<DriverSnapshot> {
-    return this.#statement("snapshot", () => openSnapshot(this.#client, this.#texts));
+    return this.#statement("snapshot", async () => {
+      const cursor = await cursorForTail(this.#finality);
+      return openSnapshot(this.#client, this.#texts, cursor);
+    });
   }
 
   list(request: ListRequest): Promise<readonly StoredRow[]> {

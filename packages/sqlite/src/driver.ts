@@ -20,6 +20,7 @@ import type {
   SettleOutcome,
   StatsRecord,
   StoredRow,
+  TailPage,
 } from "@dovecote/core";
 import { assertSchemaUsable, DovecoteError, judgeSchema } from "@dovecote/core";
 import { capabilitiesOf } from "./capabilities.ts";
@@ -37,7 +38,7 @@ import { enqueue } from "./enqueue.ts";
 import { isSchemaFault, toDovecoteError } from "./errors.ts";
 import { withLock } from "./lock-wait.ts";
 import { prune } from "./prune.ts";
-import { inspect, list, page, stats } from "./read.ts";
+import { inspect, lastRowId, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
 import { applyMigrations, NEEDS, readMarker } from "./schema.ts";
 import { renew, settle } from "./settle.ts";
@@ -166,8 +167,12 @@ export class SqliteDriver<Client extends SqliteClient>
   }
 
   /** One writer at a time draws ascending row ids and commits before the next one draws: every row is final (PAGE-04). */
-  tail(request: PageRequest): Promise<readonly StoredRow[]> {
-    return this.page(request);
+  tail(request: PageRequest): Promise<TailPage> {
+    return this.#read("tail", () => ({
+      rows: page(this.#connection, request),
+      lastRowId: lastRowId(this.#connection),
+      heldBackMs: 0,
+    }));
   }
 
   snapshot(): Promise<DriverSnapshot> {

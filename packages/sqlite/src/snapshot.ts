@@ -20,9 +20,10 @@ export function fileSnapshot(path: string, texts: StatementTexts): DriverSnapsho
     assertSchemaUsable(readMarker(client), NEEDS);
     const connection = new Connection(client, texts);
     client.exec("begin");
-    const cursor = lastRowId(connection);
+    const last = lastRowId(connection);
     return {
-      cursor,
+      lastRowId: last,
+      cursor: last,
       async page(request) {
         if (!client.open) throw new DovecoteError("CLOSED", "the snapshot was closed");
         try {
@@ -46,9 +47,11 @@ export function boundedSnapshot(
   connection: Connection,
   read: (request: PageRequest) => Promise<readonly StoredRow[]>,
 ): DriverSnapshot {
+  const last = lastRowId(connection);
   let closed = false;
   return {
-    cursor: lastRowId(connection),
+    lastRowId: last,
+    cursor: last,
     async page(request) {
       if (closed) throw new DovecoteError("CLOSED", "the snapshot was closed");
       return read(request);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { TailOptions } from "@dovecote/core";
+import type { TailLag, TailOptions } from "@dovecote/core";
 import type { Case, CaseContext, Outbox, Peer } from "../case.ts";
 import { refused } from "./expect.ts";
 import { enqueued, enqueuedMany, event } from "./given.ts";
@@ -113,6 +113,47 @@ export const tailCases: readonly Case[] = [
     }),
   },
   {
+    id: "PAGE-04",
+    level: 2,
+    intent: "a tail says how far it is behind, and that a transaction which stays open for seconds holds it up",
+    run: ifTail(async (t) => {
+      const [first] = await enqueuedMany(t, 1);
+      const early = await t.connect();
+      const tail = follow(t);
+      try {
+        await tail.reaches(first);
+        await tail.reports("nothing to wait for", (lag) => lag.lastRowId === first && lag.heldBackMs === 0);
+        const open = await early.session.begin();
+        const late = await early.outbox.enqueue(open.handle, event());
+        if (t.capabilities.lockScope === "database") {
+          const since = await t.session.probe.now();
+          await eventually(
+            t.session,
+            "the clock must go on",
+            async () => (await t.session.probe.now()) > since + STALLED_MS * 1000,
+          );
+          assert.equal(tail.lag()?.heldBackMs, 0, "where one writer is open, nothing can be held back");
+        } else {
+          const above = await enqueued(await t.connect());
+          await tail.reports(
+            `row ${above.rowId} held back for ${STALLED_MS} ms`,
+            (lag) => lag.cursor === first && lag.lastRowId === above.rowId && lag.heldBackMs >= STALLED_MS,
+          );
+        }
+        assert.deepEqual(tail.seen, [first], "nothing may be yielded while a lower row may still be committed");
+        await open.commit();
+        await tail.reaches(late.rowId);
+        await tail.reports(
+          "that it has caught up",
+          (lag) => lag.cursor === lag.lastRowId && lag.cursor >= late.rowId && lag.heldBackMs === 0,
+        );
+        tail.yieldedInOrder();
+      } finally {
+        await tail.stop();
+      }
+    }),
+  },
+  {
     id: "PAGE-06",
     level: 1,
     intent:
@@ -147,6 +188,9 @@ export const tailCases: readonly Case[] = [
   },
 ];
 
+/** How long a writer stays open. */
+const STALLED_MS = 2000;
+
 /** A driver without a tail has to say so. */
 function ifTail(run: (t: CaseContext) => Promise<void>): (t: CaseContext) => Promise<void> {
   return async (t) => {
@@ -161,6 +205,10 @@ function ifTail(run: (t: CaseContext) => Promise<void>): (t: CaseContext) => Pro
 
 interface Tail {
   readonly seen: readonly number[];
+  /** What it said last of how far it is behind. */
+  lag(): TailLag | undefined;
+  /** Waits until it says so. */
+  reports(what: string, expected: (lag: TailLag) => boolean): Promise<void>;
   /** Waits until the rows were yielded. */
   reaches(...rowIds: readonly (number | undefined)[]): Promise<void>;
   /** Nothing out of order, nothing twice; exactly the given rows, if any are given. */
@@ -172,11 +220,21 @@ function follow({ session, outbox }: Peer, options: TailOptions = {}): Tail {
   const end = new AbortController();
   const seen: number[] = [];
   let failure: unknown;
-  const ended = read(outbox, { pollMs: 1, signal: end.signal, ...options }, seen).catch((error: unknown) => {
+  let last: TailLag | undefined;
+  const onLag = (lag: TailLag): void => {
+    last = lag;
+  };
+  const ended = read(outbox, { pollMs: 1, signal: end.signal, onLag, ...options }, seen).catch((error: unknown) => {
     failure = error;
   });
   return {
     seen,
+    lag: () => last,
+    reports: (what, expected) =>
+      eventually(session, `the tail must report ${what}, reported ${JSON.stringify(last)}`, () => {
+        assert.equal(failure, undefined, `the tail must not fail, but did with ${String(failure)}`);
+        return last !== undefined && expected(last);
+      }),
     async reaches(...rowIds) {
       const wanted = rowIds.join(" and ");
       await eventually(session, `the tail must yield row ${wanted}`, () => {

@@ -29,6 +29,7 @@ import {
   type SettleOutcome,
   type StatsRecord,
   type StoredRow,
+  type TailPage,
 } from "@dovecote/core";
 import {
   attemptsLeft,
@@ -59,6 +60,8 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
   readonly name = "reference";
   readonly capabilities: Capabilities = capabilities;
   readonly #store: Store;
+  /** By the process's own clock, which no predicate sees. */
+  #heldBackSince: number | undefined;
   readonly #subscriptions = new Set<() => void>();
 
   constructor(store: Store) {
@@ -287,22 +290,22 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
   }
 
   /** Row ids are drawn before the commit, so that one may still appear below another: rows wait for those. */
-  async tail(request: PageRequest): Promise<readonly StoredRow[]> {
-    const upTo = Math.min(
-      request.upTo ?? Number.MAX_SAFE_INTEGER,
-      ReferenceTransaction.firstOpenRowId(this.#store) - 1,
-    );
-    return this.page({ ...request, upTo });
+  async tail(request: PageRequest): Promise<TailPage> {
+    const lastRowId = this.#store.ordered().at(-1)?.rowId ?? 0;
+    const final = ReferenceTransaction.firstOpenRowId(this.#store) - 1;
+    const rows = await this.page({ ...request, upTo: Math.min(request.upTo ?? lastRowId, final) });
+    const now = performance.now();
+    this.#heldBackSince = lastRowId > Math.max(final, request.after) ? (this.#heldBackSince ?? now) : undefined;
+    const heldBackMs = this.#heldBackSince === undefined ? 0 : Math.max(1, Math.ceil(now - this.#heldBackSince));
+    return { rows, lastRowId, heldBackMs };
   }
 
   async snapshot(): Promise<DriverSnapshot> {
-    const cursor = Math.min(
-      this.#store.ordered().at(-1)?.rowId ?? 0,
-      ReferenceTransaction.firstOpenRowId(this.#store) - 1,
-    );
+    const lastRowId = this.#store.ordered().at(-1)?.rowId ?? 0;
     let closed = false;
     return {
-      cursor,
+      lastRowId,
+      cursor: Math.min(lastRowId, ReferenceTransaction.firstOpenRowId(this.#store) - 1),
       page: async (request) => {
         if (closed) throw new DovecoteError("CLOSED", "the snapshot was closed");
         return this.page(request);

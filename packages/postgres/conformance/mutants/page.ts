@@ -1,4 +1,5 @@
 import { override } from "@dovecote/conformance";
+import type { StoredRow, TailPage } from "@dovecote/core";
 import type { PostgresMutant } from "./define.ts";
 
 export const page: readonly PostgresMutant[] = [
@@ -17,8 +18,7 @@ export const page: readonly PostgresMutant[] = [
     because: /must wait for row|must yield/,
     wrap: (driver) =>
       override(driver, {
-        capabilities: { ...driver.capabilities, tail: true },
-        tail: (request) => driver.page(request),
+        tail: async (request) => asTail(await driver.page(request)),
       }),
   },
   {
@@ -27,15 +27,18 @@ export const page: readonly PostgresMutant[] = [
     because: /must wait for row|must yield/,
     wrap: (driver, client, schema) =>
       override(driver, {
-        capabilities: { ...driver.capabilities, tail: true },
         // Transaction ids are drawn at the first write, row ids later: an older transaction may draw the higher one.
         async tail(request) {
           const settled = await client<{ rowId: number }[]>`select row_id::float8 as "rowId"
             from ${client(schema)}.dovecote_events
             where xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
           const final = new Set(settled.map(({ rowId }) => rowId));
-          return (await driver.page(request)).filter(({ rowId }) => final.has(rowId));
+          return asTail((await driver.page(request)).filter(({ rowId }) => final.has(rowId)));
         },
       }),
   },
 ];
+
+function asTail(rows: readonly StoredRow[]): TailPage {
+  return { rows, lastRowId: rows.at(-1)?.rowId ?? 0, heldBackMs: 0 };
+}

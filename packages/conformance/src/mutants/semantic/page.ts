@@ -23,7 +23,8 @@ export const page: readonly SemanticMutant[] = [
     async snapshot() {
       const snapshot = await driver.snapshot();
       return {
-        cursor: Number.MAX_SAFE_INTEGER,
+        cursor: snapshot.cursor,
+        lastRowId: Number.MAX_SAFE_INTEGER,
         page: (request) => driver.page(request),
         close: () => snapshot.close(),
       };
@@ -47,10 +48,29 @@ export const page: readonly SemanticMutant[] = [
     /every event after its cursor/,
     (driver) => ({
       async tail(request) {
-        const rows = await driver.tail(request);
-        return rows.length > 1 ? rows.slice(1) : rows;
+        const { rows, ...lag } = await driver.tail(request);
+        return { rows: rows.length > 1 ? rows.slice(1) : rows, ...lag };
       },
     }),
+    { tail: true },
+  ),
+  breaking(
+    "tail-that-never-lags",
+    "PAGE-04",
+    /must report .* held back|must report that it has caught up/,
+    (driver) => ({
+      async tail(request) {
+        const { rows } = await driver.tail(request);
+        return { rows, lastRowId: rows.at(-1)?.rowId ?? request.after, heldBackMs: 0 };
+      },
+    }),
+    { tail: true, lockScope: "row" },
+  ),
+  breaking(
+    "tail-that-is-always-held-back",
+    "PAGE-04",
+    /must report nothing to wait for/,
+    (driver) => ({ tail: async (request) => ({ ...(await driver.tail(request)), heldBackMs: 1 }) }),
     { tail: true },
   ),
   breakingOutbox(
