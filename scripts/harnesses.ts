@@ -1,5 +1,5 @@
 /** The harnesses of this repository, and the server that one of them needs. */
-import { type Server, startServer } from "../tools/postgres-server/src/index.ts";
+import { type Server, startServer, TEST_FLAGS } from "../tools/postgres-server/src/index.ts";
 
 export const HARNESSES: Readonly<Record<string, URL>> = {
   reference: new URL("../packages/conformance/src/reference/harness.ts", import.meta.url),
@@ -16,12 +16,6 @@ export function harnessOf(driver: string): URL {
 }
 
 const URL_VARIABLE = "DOVECOTE_TEST_POSTGRES_URL";
-/** What is tested is not the disk. */
-export const TEST_FLAGS: readonly string[] = [
-  ...["-c", "fsync=off"],
-  ...["-c", "full_page_writes=off"],
-  ...["-c", "synchronous_commit=off"],
-];
 
 /** A server for this process and those it starts, unless one is given by the environment. */
 export async function serveIfNeeded(drivers: readonly string[]): Promise<Pick<Server, "stop">> {

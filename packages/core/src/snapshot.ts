@@ -109,7 +109,11 @@ export interface TailPlan {
 }
 
 export function toTailPlan(given: unknown, tenant: string | null): TailPlan {
-  const options = checkOptions(given, ["after", "stream", "signal", "pageSize", "pollMs", "onLag"], "options");
+  const options = checkOptions(
+    given,
+    ["after", "stream", "signal", "pageSize", "pollMs", "onLag"],
+    "options",
+  );
   const { signal, onLag } = options;
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw invalid("options.signal", "an AbortSignal", signal);

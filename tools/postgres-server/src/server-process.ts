@@ -1,6 +1,6 @@
 /** One Postgres server: a cluster of its own, and the process that serves it. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,13 +9,16 @@ import type { ServerFiles } from "./files.ts";
 /** `fast` ends every connection and writes a checkpoint; `immediate` is a crash that the next start recovers from. */
 export type StopMode = "fast" | "immediate";
 
+/** A standby has nothing to follow: it takes no writes, and shows what it had. */
+export type StartMode = "primary" | "standby";
+
 export interface RunningServer {
   /** Of the superuser, on loopback. Stays the same when it is started again. */
   readonly url: string;
   /** Answers when the process is gone. Nothing is done where it is not running. */
   stop(mode?: StopMode): Promise<void>;
   /** Again, after a stop: on the same port, with the same data. Answers when connections are taken. */
-  start(): Promise<void>;
+  start(mode?: StartMode): Promise<void>;
 }
 
 const SIGNALS = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
@@ -47,7 +50,10 @@ export async function startProcess(
   };
   const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   let running: { readonly process: ChildProcess; readonly gone: Promise<void> } | undefined;
-  const start = async (): Promise<void> => {
+  const start = async (mode: StartMode = "primary"): Promise<void> => {
+    const signal = join(data, "standby.signal");
+    if (mode === "standby") writeFileSync(signal, "");
+    else rmSync(signal, { force: true });
     const server = spawn(postgres, ["-D", data, "-p", String(port), ...given, ...flags], options);
     const gone = new Promise<void>((resolve) => server.once("close", () => resolve()));
     running = { process: server, gone };
@@ -90,7 +96,7 @@ function ended(child: ChildProcess): Promise<void> {
 function ready(server: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     const printed = tail(server, (text) => {
-      if (text.includes("database system is ready to accept connections")) resolve();
+      if (/database system is ready to accept (read-only )?connections/.test(text)) resolve();
     });
     server.once("error", reject);
     server.once("close", (code) => reject(new Error(`postgres exited with ${code}\n${printed()}`)));

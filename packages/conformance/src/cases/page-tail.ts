@@ -115,7 +115,8 @@ export const tailCases: readonly Case[] = [
   {
     id: "PAGE-04",
     level: 2,
-    intent: "a tail says how far it is behind, and that a transaction which stays open for seconds holds it up",
+    intent:
+      "a tail says how far it is behind, and that a transaction which stays open for seconds holds it up",
     run: ifTail(async (t) => {
       const [first] = await enqueuedMany(t, 1);
       const early = await t.connect();
@@ -140,7 +141,11 @@ export const tailCases: readonly Case[] = [
             (lag) => lag.cursor === first && lag.lastRowId === above.rowId && lag.heldBackMs >= STALLED_MS,
           );
         }
-        assert.deepEqual(tail.seen, [first], "nothing may be yielded while a lower row may still be committed");
+        assert.deepEqual(
+          tail.seen,
+          [first],
+          "nothing may be yielded while a lower row may still be committed",
+        );
         await open.commit();
         await tail.reaches(late.rowId);
         await tail.reports(
@@ -190,6 +195,8 @@ export const tailCases: readonly Case[] = [
 
 /** How long a writer stays open. */
 const STALLED_MS = 2000;
+/** How soon what is so must be said. */
+const REPORTED_WITHIN_MS = STALLED_MS + 3000;
 
 /** A driver without a tail has to say so. */
 function ifTail(run: (t: CaseContext) => Promise<void>): (t: CaseContext) => Promise<void> {
@@ -224,17 +231,24 @@ function follow({ session, outbox }: Peer, options: TailOptions = {}): Tail {
   const onLag = (lag: TailLag): void => {
     last = lag;
   };
-  const ended = read(outbox, { pollMs: 1, signal: end.signal, onLag, ...options }, seen).catch((error: unknown) => {
-    failure = error;
-  });
+  const ended = read(outbox, { pollMs: 1, signal: end.signal, onLag, ...options }, seen).catch(
+    (error: unknown) => {
+      failure = error;
+    },
+  );
   return {
     seen,
     lag: () => last,
     reports: (what, expected) =>
-      eventually(session, `the tail must report ${what}, reported ${JSON.stringify(last)}`, () => {
-        assert.equal(failure, undefined, `the tail must not fail, but did with ${String(failure)}`);
-        return last !== undefined && expected(last);
-      }),
+      eventually(
+        session,
+        `the tail must report ${what}, reported ${JSON.stringify(last)}`,
+        () => {
+          assert.equal(failure, undefined, `the tail must not fail, but did with ${String(failure)}`);
+          return last !== undefined && expected(last);
+        },
+        REPORTED_WITHIN_MS,
+      ),
     async reaches(...rowIds) {
       const wanted = rowIds.join(" and ");
       await eventually(session, `the tail must yield row ${wanted}`, () => {

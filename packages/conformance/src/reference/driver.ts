@@ -295,8 +295,10 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     const final = ReferenceTransaction.firstOpenRowId(this.#store) - 1;
     const rows = await this.page({ ...request, upTo: Math.min(request.upTo ?? lastRowId, final) });
     const now = performance.now();
-    this.#heldBackSince = lastRowId > Math.max(final, request.after) ? (this.#heldBackSince ?? now) : undefined;
-    const heldBackMs = this.#heldBackSince === undefined ? 0 : Math.max(1, Math.ceil(now - this.#heldBackSince));
+    this.#heldBackSince =
+      lastRowId > Math.max(final, request.after) ? (this.#heldBackSince ?? now) : undefined;
+    const heldBackMs =
+      this.#heldBackSince === undefined ? 0 : Math.max(1, Math.ceil(now - this.#heldBackSince));
     return { rows, lastRowId, heldBackMs };
   }
 

@@ -1,4 +1,4 @@
-import { override } from "@dovecote/conformance";
+import { override, sqlMutant } from "@dovecote/conformance";
 import type { StoredRow, TailPage } from "@dovecote/core";
 import type { PostgresMutant } from "./define.ts";
 
@@ -34,6 +34,26 @@ export const page: readonly PostgresMutant[] = [
             where xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint`;
           const final = new Set(settled.map(({ rowId }) => rowId));
           return asTail((await driver.page(request)).filter(({ rowId }) => final.has(rowId)));
+        },
+      }),
+  },
+  sqlMutant(
+    "sql-tail-that-waits-for-nobody",
+    "PAGE-04",
+    /must wait for row|must yield|must report/,
+    "writers",
+    "l.mode = 'RowExclusiveLock'",
+    "l.mode = 'AccessExclusiveLock'",
+  ),
+  {
+    name: "snapshot-cursor-above-what-is-open",
+    breaks: "PAGE-06",
+    because: /the tail must yield row/,
+    wrap: (driver) =>
+      override(driver, {
+        async snapshot() {
+          const snapshot = await driver.snapshot();
+          return { ...snapshot, cursor: snapshot.lastRowId };
         },
       }),
   },
