@@ -16,6 +16,7 @@ export { fromStructuredJson } from "./event/structured.ts";
 export { checkTraceContext, type TraceContext } from "./event/trace-context.ts";
 export type { Redact } from "./failure.ts";
 export type * from "./handle.ts";
+export { Listeners } from "./listeners.ts";
 export { checkStoreOptions, type DovecoteOptions } from "./options.ts";
 export { createDovecote, DEFAULT_TENANT } from "./outbox.ts";
 export type { RelayHooks } from "./relay/hooks.ts";

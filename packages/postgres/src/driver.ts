@@ -40,6 +40,7 @@ import { enqueue } from "./enqueue.ts";
 import { afterWrite, isConnectionLoss, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
 import { Finality } from "./finality.ts";
 import { Guard } from "./guard.ts";
+import { channelOf, Listener, type ListenerOptions } from "./listener.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
 import { safeTransaction } from "./safe-transaction.ts";
@@ -55,6 +56,8 @@ export interface PostgresDriverOptions<Client extends PostgresJs> {
   /** Whether `close` ends the client: not if the user passed it in (LIFE-04). */
   readonly ownsClient: boolean;
   readonly schema: string;
+  /** How to listen for wake-ups; without it enqueues send none, and nobody can subscribe. */
+  readonly listener?: Omit<ListenerOptions, "channel"> | undefined;
   /** Replaced by the mutants of the conformance suite. */
   readonly texts?: StatementTexts;
   /** How long `migrate` waits for a lock. */
@@ -74,7 +77,7 @@ export class PostgresDriver<Client extends PostgresJs>
   implements Driver<PostgresHandle, false, PostgresTransaction<Client>>
 {
   readonly name = "postgres";
-  readonly capabilities: Capabilities = capabilities;
+  readonly capabilities: Capabilities;
   readonly #client: Client;
   readonly #ownsClient: boolean;
   readonly #schema: string;
@@ -83,17 +86,31 @@ export class PostgresDriver<Client extends PostgresJs>
   readonly #migrationLockMs: number;
   readonly #run: Run;
   readonly #finality: Finality;
+  readonly #channel: string | null = null;
+  readonly #listener: Listener | undefined;
   /** Guards by handle: a handle is as long-lived as its transaction. */
   readonly #guards = new WeakMap<object, Guard>();
   #schemaChecked = false;
 
-  constructor({ client, ownsClient, schema, texts, migrationLockMs }: PostgresDriverOptions<Client>) {
+  constructor({
+    client,
+    ownsClient,
+    schema,
+    listener,
+    texts,
+    migrationLockMs,
+  }: PostgresDriverOptions<Client>) {
     this.#client = client;
     this.#ownsClient = ownsClient;
     this.#schema = schema;
     this.#quotedSchema = quoteIdentifier(schema);
     this.#texts = texts ?? statementsOf(this.#quotedSchema);
     this.#migrationLockMs = migrationLockMs ?? MIGRATION_LOCK_MS;
+    if (listener !== undefined) {
+      this.#channel = channelOf(schema);
+      this.#listener = new Listener({ ...listener, channel: this.#channel });
+    }
+    this.capabilities = Object.freeze({ ...capabilities, notify: listener !== undefined });
     this.#run = repeated(runOf(client));
     this.#finality = new Finality(this.#run, this.#texts, this.#quotedSchema);
   }
@@ -127,7 +144,7 @@ export class PostgresDriver<Client extends PostgresJs>
     tenant: string,
     rows: readonly EnqueueRow[],
   ): Promise<readonly EnqueueOutcome[]> {
-    return this.#joining(tx, "enqueue", (via) => enqueue(via, this.#texts, tenant, rows));
+    return this.#joining(tx, "enqueue", (via) => enqueue(via, this.#texts, tenant, rows, this.#channel));
   }
 
   claim(request: ClaimRequest): Promise<readonly ClaimedRow[]> {
@@ -209,12 +226,16 @@ export class PostgresDriver<Client extends PostgresJs>
     });
   }
 
-  /** Never called: the capability `notify` is not declared. */
-  async subscribe(): Promise<() => Promise<void>> {
-    throw new DovecoteError("UNSUPPORTED", "wake-ups are not offered on Postgres yet; poll");
+  subscribe(listener: () => void): Promise<() => Promise<void>> {
+    return this.#statement("subscribe", async () => {
+      if (this.#listener === undefined)
+        throw new DovecoteError("UNSUPPORTED", "subscribe: the option `notify` is off");
+      return this.#listener.subscribe(listener);
+    });
   }
 
   async close(): Promise<void> {
+    this.#listener?.close();
     if (this.#ownsClient) await this.#client.end({ timeout: CLOSE_TIMEOUT_S });
   }
 

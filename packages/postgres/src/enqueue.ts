@@ -27,12 +27,13 @@ type Stored = Omit<EventRecord, "data"> & {
 /** A rival may commit an identity after our insert's snapshot and be pruned before our look: then it is tried again. */
 const ATTEMPTS = 3;
 
-/** Rows come in identity order; every one is answered as if it were alone (ID-01 to ID-06). */
+/** Rows come in identity order, and whoever listens on the channel is woken if there are new ones; every one is answered as if it were alone (ID-01 to ID-06). */
 export async function enqueue(
   { answers, guard, run }: Via,
   texts: StatementTexts,
   tenant: string,
   rows: readonly EnqueueRow[],
+  channel: string | null,
 ): Promise<readonly EnqueueOutcome[]> {
   const digests = rows.map(({ event }) => identityDigest(tenant, event.source, event.id));
   const input = JSON.stringify(
@@ -49,7 +50,7 @@ export async function enqueue(
   const inserted = new Map<string, string>();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const answer = await run(async () => {
-      const [text] = await answers(texts.enqueue, [guard, tenant, input]);
+      const [text] = await answers(texts.enqueue, [guard, tenant, input, channel]);
       return JSON.parse(String(text)) as Inserted;
     });
     for (const [digest, rowId] of Object.entries(answer.inserted)) inserted.set(digest, rowId);

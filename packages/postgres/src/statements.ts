@@ -201,7 +201,8 @@ const guarded = (parameter: string): string =>
 const guardedIf = (parameter: string): string => `(${parameter}::text is null or ${guarded(parameter)})`;
 
 const TEXTS: StatementTexts = {
-  // $1 guard, $2 tenant, $3 rows as JSON in identity order. A repeated identity inserts its first row (ID-06).
+  // $1 guard, $2 tenant, $3 rows as JSON in identity order. A repeated identity inserts its first row (ID-06). $4 the
+  // channel to wake, or null: the server sends equal notifications of a transaction once, at its commit (WAKE-01).
   enqueue: `with input as materialized (
   select i.*, decode(i.digest, 'hex') as identity_digest from json_to_recordset($3::text::json) as i (
     place integer, digest text, stream text, id text, source text, type text, subject text, time text,
@@ -221,8 +222,10 @@ const TEXTS: StatementTexts = {
   from inserted n join (
     select distinct on (identity_digest) identity_digest, delay from input order by identity_digest, place
   ) as f using (identity_digest)
+), woken as materialized (
+  select pg_notify($4::text, '') from inserted where $4::text is not null limit 1
 )
-select json_build_object('guarded', ${guarded("$1")}, 'inserted', (
+select json_build_object('guarded', ${guarded("$1")}, 'woken', (select count(*) from woken), 'inserted', (
   select coalesce(json_object_agg(encode(identity_digest, 'hex'), row_id::text), '{}'::json) from inserted))::text as answer`,
   // $1 digests as JSON: what is stored under identities that were there before (ID-02, ID-03).
   storedEvents: `select json_build_object('digest', encode(e.identity_digest, 'hex'), 'rowId', e.row_id::text,

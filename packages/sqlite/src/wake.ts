@@ -8,6 +8,7 @@
  */
 import { type FSWatcher, watch } from "node:fs";
 import { basename, dirname } from "node:path";
+import { Listeners } from "@dovecote/core";
 import { anyDue } from "./claim.ts";
 import { Connection } from "./connection.ts";
 import { openReadOnly } from "./open.ts";
@@ -27,14 +28,13 @@ const LOOK_AGAIN_MS: readonly number[] = [1, 3, 8];
 const EVERYTHING = { tenant: null, stream: null } as const;
 
 abstract class ListenerSet implements Waker {
-  readonly #listeners = new Set<{ readonly call: () => void }>();
+  readonly #listeners = new Listeners();
 
   subscribe(call: () => void): () => void {
-    const listener = { call }; // the same function may subscribe twice
     if (this.#listeners.size === 0) this.start();
-    this.#listeners.add(listener);
+    const remove = this.#listeners.add(call);
     return () => {
-      if (this.#listeners.delete(listener) && this.#listeners.size === 0) this.stop();
+      if (remove() && this.#listeners.size === 0) this.stop();
     };
   }
 
@@ -49,13 +49,7 @@ abstract class ListenerSet implements Waker {
   }
 
   protected emit(): void {
-    for (const { call } of [...this.#listeners]) {
-      try {
-        call();
-      } catch {
-        // Documented: a listener that throws keeps no other one waiting, and ends no process.
-      }
-    }
+    this.#listeners.ring();
   }
 
   protected abstract start(): void;

@@ -13,12 +13,13 @@ import { type Scheduler, Wake } from "./scheduler.ts";
 import { Settler } from "./settler.ts";
 import { Suspects } from "./suspects.ts";
 import type { Ending } from "./verdict.ts";
+import { type Subscribe, WakeUps } from "./wake-ups.ts";
 
 /** What a relay needs of a store. */
 export interface RelayStore {
   readonly handle: Pick<Handle, "claim" | "renew" | "settle">;
   /** Calls back when events may have become due; `undefined` where there are no wake-ups. */
-  readonly subscribe: ((listener: () => void) => Promise<{ close(): Promise<void> }>) | undefined;
+  readonly subscribe: Subscribe | undefined;
   readonly prune: Prune;
 }
 
@@ -126,17 +127,17 @@ export class RelayRun {
     const housekeeping =
       retention && new Housekeeping(this.#store.prune, retention, this.#scheduler, this.#hooks);
     housekeeping?.start();
-    const subscription = await this.#subscribed();
+    const { subscribe } = this.#store;
+    const wakeUps =
+      subscribe && new WakeUps(subscribe, () => this.#due.notify(), this.#scheduler, this.#hooks);
+    wakeUps?.start();
     let empty = false;
     try {
       empty = await this.#deliverAll(untilEmpty);
     } finally {
       onStop();
       stop.removeEventListener("abort", onStop);
-      const unsubscribed = subscription
-        ?.close()
-        .catch((error: unknown) => this.#hooks.error(error, "unsubscribe"));
-      this.#closing = Promise.all([unsubscribed, housekeeping?.stop()]).then(() => {
+      this.#closing = Promise.all([wakeUps?.stop(), housekeeping?.stop()]).then(() => {
         this.#closing = undefined;
         this.#freed.notify();
       });
@@ -144,16 +145,6 @@ export class RelayRun {
       await this.#heartbeat.stop();
     }
     return { ...this.#counts, empty };
-  }
-
-  async #subscribed(): Promise<{ close(): Promise<void> } | undefined> {
-    try {
-      return await this.#store.subscribe?.(() => this.#due.notify());
-    } catch (error) {
-      // Polling finds everything as well (WAKE-01).
-      this.#hooks.error(error, "subscribe");
-      return undefined;
-    }
   }
 
   /** Answers whether it ended because nothing was due. */
