@@ -194,6 +194,11 @@ export interface Faults {
   fillDisk(): Promise<{ release(): Promise<void> }>;
   /** With the capability `serverSide`: severs every connection of this session's driver and application, by the server. */
   severConnections(): Promise<void>;
+  /**
+   * With the capabilities `serverSide` and `notify`: the connections over which this session's driver hears of events fall
+   * silent, as in a network that drops everything: nothing arrives any more, and nothing is closed. Later ones work.
+   */
+  silenceListeners(): Promise<void>;
   /** With the capability `durable`: writes the marker of the schema. */
   writeSchemaMarker(marker: { readonly version: number; readonly requires: number }): Promise<void>;
   /**

@@ -2,6 +2,7 @@
 import type { Faults, ProbedDelivery } from "@dovecote/conformance";
 import type postgresClient from "postgres";
 import { quoteIdentifier } from "../src/schema.ts";
+import type { SilentProxy } from "./silent-proxy.ts";
 
 type Column = keyof Omit<ProbedDelivery, "rowId">;
 
@@ -29,7 +30,12 @@ const COLUMNS: Readonly<Record<Column, readonly [string, (parameter: string) => 
   quarantineReason: ["quarantine_reason", text],
 };
 
-export function faultsOf(sql: postgresClient.Sql, schema: string, application: string): Faults {
+export function faultsOf(
+  sql: postgresClient.Sql,
+  schema: string,
+  application: string,
+  listening: SilentProxy,
+): Faults {
   const quoted = quoteIdentifier(schema);
   const deliveries = `${quoted}.dovecote_deliveries`;
   const run = async (statement: string, parameters: readonly (string | null)[] = []): Promise<void> => {
@@ -102,6 +108,7 @@ export function faultsOf(sql: postgresClient.Sql, schema: string, application: s
     async severConnections() {
       await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${application}`;
     },
+    silenceListeners: async () => listening.silence(),
     writeSchemaMarker: ({ version, requires }) =>
       run(`update ${quoted}.dovecote_schema set version = $1::text::integer, requires = $2::text::integer`, [
         String(version),

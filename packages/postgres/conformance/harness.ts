@@ -8,16 +8,18 @@ import {
   type OpenTransaction,
   type Session,
 } from "@dovecote/conformance";
+import type { Capabilities } from "@dovecote/core";
 import postgresClient from "postgres";
 import type { PostgresExecutor } from "../src/client.ts";
 import { PostgresDriver } from "../src/driver.ts";
-import { capabilities } from "../src/index.ts";
+import { capabilities as offered } from "../src/index.ts";
 import { quoteIdentifier } from "../src/schema.ts";
 import { statementsOf } from "../src/statements.ts";
 import { faultsOf } from "./faults.ts";
 import { freezeStatistics, HOSTILE } from "./hostile.ts";
 import { mutants } from "./mutants/index.ts";
 import { probeOf } from "./probe.ts";
+import { startProxy } from "./silent-proxy.ts";
 
 /** Of the server to test on; whoever runs the suite starts one. */
 const URL_VARIABLE = "DOVECOTE_TEST_POSTGRES_URL";
@@ -38,6 +40,9 @@ function observer(): postgresClient.Sql {
   observing ??= postgresClient(serverUrl(), { max: 10, idle_timeout: 1, onnotice: () => {} });
   return observing;
 }
+
+/** With wake-ups, which the driver offers where it is asked to. */
+const capabilities: Capabilities = { ...offered, notify: true };
 
 const harness: Harness = defineHarness({
   driver: { name: "@dovecote/postgres", version: "0.0.0", contract: 1 },
@@ -77,7 +82,13 @@ async function connect(schema: string, { mutant, hostile }: ConnectOptions): Pro
   const original = statementsOf(quoteIdentifier(schema));
   const broken = mutants.find(({ name }) => name === mutant);
   const texts = broken !== undefined && "texts" in broken ? broken.texts(original) : original;
-  const driver = new PostgresDriver({ client, ownsClient: false, schema, texts });
+  const proxy = await startProxy(serverUrl());
+  const listening = postgresClient(proxy.url, { connection: { application_name: application } });
+  const listener = {
+    client: listening.options,
+    ...(broken !== undefined && "listener" in broken && broken.listener),
+  };
+  const driver = new PostgresDriver({ client, ownsClient: false, schema, texts, listener });
   return {
     driver: broken !== undefined && "wrap" in broken ? broken.wrap(driver, client, schema) : driver,
     root: client,
@@ -86,11 +97,12 @@ async function connect(schema: string, { mutant, hostile }: ConnectOptions): Pro
       client.begin((tx) => fn(appTransaction(tx, schema))) as Promise<Awaited<T>>,
     begin: () => begin(client, schema),
     probe: probeOf(other, schema),
-    faults: faultsOf(other, schema, application),
+    faults: faultsOf(other, schema, application, proxy),
     settings: () => settingsOf(client),
     async close() {
       // With a query lost in flight, postgres.js waits for its reply for ever.
       await client.end({ timeout: 1 });
+      await proxy.close();
     },
   };
 }

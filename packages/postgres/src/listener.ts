@@ -113,8 +113,8 @@ export class Listener {
         if (end.signal.aborted) return;
         const failure = toDovecoteError(error, "subscribe");
         if (!listened) {
-          if (this.#end === end) this.#stop();
           first.reject(failure);
+          if (this.#end === end) this.#stop();
           return;
         }
         report(onError, failure);
@@ -160,6 +160,7 @@ export class Listener {
   #connect(onLost: () => void): { readonly client: postgresClient.Sql; readonly drop: () => void } {
     const { client: inherited } = this.#options;
     let socket: Socket | undefined;
+    let dropped = false;
     const options = {
       ...inherited,
       max: 1,
@@ -168,8 +169,10 @@ export class Listener {
       fetch_types: false,
       backoff: () => 0,
       shared: { retries: 0, typeArrayMap: {} },
+      connect_timeout: ANSWER_MS / 1000,
       socket: async (given: ClientOptions) => {
         socket = await this.#open(given);
+        if (dropped) socket.destroy();
         return socket;
       },
       onnotify: () => this.#listeners.ring(),
@@ -179,6 +182,7 @@ export class Listener {
     return {
       client,
       drop: () => {
+        dropped = true;
         void client.end({ timeout: 0 });
         // A peer that is silent never answers to the end of the connection, and the process would wait for it.
         socket?.destroy();
@@ -192,10 +196,9 @@ export class Listener {
     if (typeof make === "function") return (await make(this.#options.client)) as Socket;
     const [hosts, ports] = [[host].flat(), [port].flat()];
     const index = this.#attempt++ % hosts.length;
-    const socket =
-      typeof path === "string"
-        ? connect({ path })
-        : connect({ host: String(hosts[index]), port: Number(ports[index] ?? ports[0]) });
+    const address = { host: String(hosts[index]), port: Number(ports[index] ?? ports[0]) };
+    // postgres.js takes the name that a certificate must have from its socket.
+    const socket = typeof path === "string" ? connect({ path }) : Object.assign(connect(address), address);
     await within(
       ANSWER_MS,
       new Promise<void>((resolve, reject) => {

@@ -110,6 +110,9 @@ export function faultsOf(db: Database.Database, client: Database.Database, file:
     async severConnections() {
       throw new Error("SQLite has no server that could sever a connection");
     },
+    async silenceListeners() {
+      throw new Error("SQLite has no server that a listener could lose");
+    },
     async writeSchemaMarker({ version, requires }) {
       db.prepare("update dovecote_schema set version = ?, requires = ?").run(version, requires);
     },

@@ -111,6 +111,46 @@ const notifying: readonly Case[] = [
       await outbox.ack(await claimed(outbox));
     },
   },
+  {
+    id: "WAKE-02",
+    level: 3,
+    intent: "a subscriber whose connection dies silently is woken again within 15 s, for what it missed, too",
+    async run(t) {
+      const { session, capabilities } = t;
+      const other = await t.connect();
+      const bell = await listen(t);
+      await enqueued(other);
+      await bell.mustRing("a commit before the connection dies");
+      await quiet(t, bell);
+      if (capabilities.serverSide) await session.faults.silenceListeners();
+      else await (await t.connect()).outbox.close();
+      await enqueued(other);
+      await bell.mustRing("a commit that a silent connection did not hear of");
+      await quiet(t, bell);
+      await enqueued(other);
+      await bell.mustRing("a commit after the connection was made again");
+      await bell.end();
+    },
+  },
+  {
+    id: "WAKE-02",
+    level: 3,
+    intent: "subscribers are woken again after every connection was severed, also those that share one",
+    async run(t) {
+      const { session, capabilities } = t;
+      const other = await t.connect();
+      const bells = [await listen(t), await listen(t)];
+      for (let round = 1; round <= 3; round++) {
+        if (capabilities.serverSide) await session.faults.severConnections();
+        await enqueued(other);
+        for (const bell of bells) {
+          await bell.mustRing(`a commit after connections were severed for the ${round}. time`);
+          await quiet(t, bell);
+        }
+      }
+      for (const bell of bells) await bell.end();
+    },
+  },
 ];
 
 /** A driver that cannot wake says so, instead of never calling. */

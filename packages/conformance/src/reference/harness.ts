@@ -167,6 +167,9 @@ function faultsOf(store: Store): Faults {
     severConnections: async () => {
       throw new Error("the reference store has no connections");
     },
+    silenceListeners: async () => {
+      throw new Error("the reference store has no connections");
+    },
     writeSchemaMarker: notDurable,
     damageSchema: notDurable,
     addForeignObjects: notDurable,

@@ -1,5 +1,6 @@
 import type { AnyDriver, Mutant, SqlMutant } from "@dovecote/conformance";
 import type postgresClient from "postgres";
+import type { ListenerOptions } from "../../src/listener.ts";
 import type { StatementName } from "../../src/statements.ts";
 
 /** Replaces a method by one that uses the client in a wrong way. */
@@ -7,7 +8,12 @@ interface DriverMutant extends Mutant {
   wrap(driver: AnyDriver, client: postgresClient.Sql, schema: string): AnyDriver;
 }
 
-export type PostgresMutant = SqlMutant<StatementName> | DriverMutant;
+/** Listens in a wrong way. */
+interface ListenerMutant extends Mutant {
+  readonly listener: Partial<ListenerOptions>;
+}
+
+export type PostgresMutant = SqlMutant<StatementName> | DriverMutant | ListenerMutant;
 
 export const TOKEN = "claim_token = (select $4::text::bytea[])[place] and ";
 /** Every parameter has to be named, or the statement fails for its own sake. */

@@ -13,6 +13,7 @@ import { schema } from "./schema.ts";
 import { settle } from "./settle.ts";
 import { tenant } from "./tenant.ts";
 import { tx } from "./tx.ts";
+import { wake } from "./wake.ts";
 
 export const mutants: readonly PostgresMutant[] = [
   ...tx,
@@ -27,5 +28,6 @@ export const mutants: readonly PostgresMutant[] = [
   ...clock,
   ...schema,
   ...life,
+  ...wake,
   ...crash,
 ];
