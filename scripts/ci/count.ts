@@ -32,13 +32,14 @@ export function countExit(ending: Ending): Count {
   return ending.exitCode === 0 ? { passed: 1, failed: 0, notes: [] } : failure(endingNote(ending));
 }
 
-/** A step that ends with a line `N passed, N failed` of its own. */
+/** A step that ends with a line `N passed, N failed` of its own. What it had to leave out it says in lines of their own. */
 export function countSummary(output: string, ending: Ending): Count {
+  const notes = output.split("\n").filter((text) => text.startsWith("left out: "));
   const line = output.trimEnd().split("\n").at(-1) ?? "";
   const [, passed, failed] = /^(\d+) passed, (\d+) failed$/.exec(line.trim()) ?? [];
   if (passed === undefined || failed === undefined) return failure(`no totals, ${endingNote(ending)}`);
-  if (Number(passed) + Number(failed) === 0) return failure("it checked nothing");
-  return withEnding({ passed: Number(passed), failed: Number(failed), notes: [] }, ending);
+  if (Number(passed) + Number(failed) === 0 && notes.length === 0) return failure("it checked nothing");
+  return withEnding({ passed: Number(passed), failed: Number(failed), notes }, ending);
 }
 
 interface VitestReport {

@@ -24,6 +24,16 @@ import { startProxy } from "./silent-proxy.ts";
 /** Of the server to test on; whoever runs the suite starts one. */
 const URL_VARIABLE = "DOVECOTE_TEST_POSTGRES_URL";
 
+/**
+ * Where the driver and the application connect to instead, if it is there: a pooler that lends connections by the
+ * transaction, with these pools.
+ */
+const POOLER_VARIABLE = "DOVECOTE_TEST_POSTGRES_POOLER_URL";
+export const POOLS: Readonly<Record<"plain" | "hostile", Readonly<Record<string, string>>>> = {
+  plain: {},
+  hostile: HOSTILE,
+};
+
 function serverUrl(): string {
   const url = process.env[URL_VARIABLE];
   if (url === undefined) throw new Error(`${URL_VARIABLE} must be the URL of a Postgres server`);
@@ -68,14 +78,18 @@ export default harness;
 
 async function connect(schema: string, { mutant, hostile }: ConnectOptions): Promise<Session> {
   const application = `session-${randomUUID()}`;
-  const client = postgresClient(serverUrl(), {
+  const pooler = process.env[POOLER_VARIABLE];
+  const url = pooler === undefined ? serverUrl() : `${pooler}/${hostile ? "hostile" : "plain"}`;
+  const client = postgresClient(url, {
     max: hostile ? 1 : 4,
     // A connection that dies while postgres.js fetches types ends the process by an unhandled rejection of its own.
     fetch_types: false,
     // In s. By its own, postgres.js waits for up to 20 before it connects again.
     backoff: () => 0.01,
     onnotice: () => {},
-    connection: { ...(hostile && HOSTILE), application_name: application },
+    prepare: pooler === undefined,
+    // A pooler takes few settings from its clients: it has a pool with these.
+    connection: { ...(hostile && pooler === undefined && HOSTILE), application_name: application },
   });
   const other = observer();
   if (hostile) await freezeStatistics(other, schema);

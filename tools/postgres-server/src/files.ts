@@ -7,7 +7,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** Whom the server runs as, where it cannot be the current user. */
-interface ServerUser {
+export interface ServerUser {
   readonly uid: number;
   readonly gid: number;
 }
@@ -57,7 +57,7 @@ function makeExecutable(file: string): void {
 }
 
 /** Postgres refuses to run as root: then it is a user that exists on every system. */
-function serverUser(): ServerUser | undefined {
+export function serverUser(): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined;
   for (const name of ["postgres", "nobody"]) {
     const [uid, gid] = ["-u", "-g"].map((option) => {

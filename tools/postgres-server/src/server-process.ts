@@ -72,7 +72,7 @@ export async function startProcess(
 }
 
 /** The last lines that a process printed. */
-function tail(child: ChildProcess, line?: (text: string) => void): () => string {
+export function tail(child: ChildProcess, line?: (text: string) => void): () => string {
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on("data", (chunk: Buffer) => {
@@ -103,7 +103,7 @@ function ready(server: ChildProcess): Promise<void> {
   });
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);
