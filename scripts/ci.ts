@@ -42,6 +42,12 @@ const steps: readonly Step[] = [
     counts: "summary",
     minutes: 6,
   },
+  {
+    name: "Postgres through PgBouncer",
+    command: ["node", "scripts/test-pooler.ts"],
+    counts: "summary",
+    minutes: 5,
+  },
   { name: "demo", command: ["npm", "run", "demo"], counts: "exit", minutes: 3, asReader: true },
   {
     name: "oldest and newest Postgres",

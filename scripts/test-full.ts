@@ -8,6 +8,13 @@ const SOAK = "10m";
 const steps: readonly Step[] = [
   { name: "every Postgres", command: ["node", "scripts/test-matrix.ts"], counts: "summary", minutes: 60 },
   {
+    name: "Postgres through PgBouncer",
+    command: ["node", "scripts/test-pooler.ts"],
+    counts: "summary",
+    minutes: 10,
+  },
+  { name: "large tables", command: ["node", "scripts/test-growth.ts"], counts: "summary", minutes: 20 },
+  {
     name: "every mutant, with the kill rates of the races",
     command: ["node", "scripts/test-mutants.ts", "--runs", "20"],
     counts: "summary",
@@ -27,4 +34,4 @@ const steps: readonly Step[] = [
   },
 ];
 
-await runSteps(steps, 150);
+await runSteps(steps, 180);

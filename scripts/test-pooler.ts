@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { POOLS } from "../packages/postgres/conformance/harness.ts";
+import { createHostileRole, HOSTILE_ROLE } from "../packages/postgres/conformance/hostile.ts";
 import {
   type Pooler,
   type Server,
@@ -49,7 +49,8 @@ const server = await startServer({ flags: TEST_FLAGS });
 try {
   let pooler: Pooler | undefined;
   try {
-    pooler = await startPooler(server.url, POOLS);
+    await createHostileRole(server.url);
+    pooler = await startPooler(server.url, [HOSTILE_ROLE]);
   } catch (error) {
     console.log(`left out: the suite through PgBouncer: ${error instanceof Error ? error.message : error}`);
   }

@@ -16,7 +16,7 @@ import { capabilities as offered } from "../src/index.ts";
 import { quoteIdentifier } from "../src/schema.ts";
 import { statementsOf } from "../src/statements.ts";
 import { faultsOf } from "./faults.ts";
-import { freezeStatistics, HOSTILE } from "./hostile.ts";
+import { freezeStatistics, HOSTILE, HOSTILE_ROLE } from "./hostile.ts";
 import { mutants } from "./mutants/index.ts";
 import { probeOf } from "./probe.ts";
 import { startProxy } from "./silent-proxy.ts";
@@ -26,13 +26,9 @@ const URL_VARIABLE = "DOVECOTE_TEST_POSTGRES_URL";
 
 /**
  * Where the driver and the application connect to instead, if it is there: a pooler that lends connections by the
- * transaction, with these pools.
+ * transaction. It takes few settings from its clients, so that hostile ones are those of a role.
  */
 const POOLER_VARIABLE = "DOVECOTE_TEST_POSTGRES_POOLER_URL";
-export const POOLS: Readonly<Record<"plain" | "hostile", Readonly<Record<string, string>>>> = {
-  plain: {},
-  hostile: HOSTILE,
-};
 
 function serverUrl(): string {
   const url = process.env[URL_VARIABLE];
@@ -79,8 +75,9 @@ export default harness;
 async function connect(schema: string, { mutant, hostile }: ConnectOptions): Promise<Session> {
   const application = `session-${randomUUID()}`;
   const pooler = process.env[POOLER_VARIABLE];
-  const url = pooler === undefined ? serverUrl() : `${pooler}/${hostile ? "hostile" : "plain"}`;
-  const client = postgresClient(url, {
+  const url = new URL(pooler ?? serverUrl());
+  if (pooler !== undefined && hostile) url.username = HOSTILE_ROLE;
+  const client = postgresClient(url.href, {
     max: hostile ? 1 : 4,
     // A connection that dies while postgres.js fetches types ends the process by an unhandled rejection of its own.
     fetch_types: false,
@@ -88,7 +85,6 @@ async function connect(schema: string, { mutant, hostile }: ConnectOptions): Pro
     backoff: () => 0.01,
     onnotice: () => {},
     prepare: pooler === undefined,
-    // A pooler takes few settings from its clients: it has a pool with these.
     connection: { ...(hostile && pooler === undefined && HOSTILE), application_name: application },
   });
   const other = observer();

@@ -1,5 +1,5 @@
 /** Settings of a session that an application may have chosen, and that must change nothing. */
-import type postgresClient from "postgres";
+import postgresClient from "postgres";
 
 export const HOSTILE: Readonly<Record<string, string>> = {
   // With all five, `update … where id in (select … limit 3 for update skip locked)` updates every row on Postgres 17.
@@ -26,6 +26,23 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   transform_null_equals: "on",
   quote_all_identifiers: "on",
 };
+
+/** Has them as its own, where a session cannot bring them along. */
+export const HOSTILE_ROLE = "dovecote_hostile";
+
+/** With the password of the URL's role. */
+export async function createHostileRole(serverUrl: string): Promise<void> {
+  const sql = postgresClient(serverUrl, { max: 1, onnotice: () => {} });
+  const { password } = new URL(serverUrl);
+  const settings = Object.entries(HOSTILE).map(([name, value]) => {
+    const parts = value.split(", ").map((part) => `'${part}'`);
+    return `alter role ${HOSTILE_ROLE} set ${name} to ${parts.join(", ")}`;
+  });
+  await sql.unsafe(
+    [`create role ${HOSTILE_ROLE} superuser login password '${password}'`, ...settings].join("; "),
+  );
+  await sql.end();
+}
 
 /** Whatever is written from now on, the planner goes by what was there. */
 export async function freezeStatistics(sql: postgresClient.Sql, schema: string): Promise<void> {

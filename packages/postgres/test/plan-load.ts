@@ -10,7 +10,17 @@ export async function fill(sql: postgresClient.Sql, schema: string): Promise<voi
   await rows(sql, schema, "acme", 2_000, "quarantined");
 }
 
+/** What a store holds after years, beside a tenant with a backlog and one whose workers all died. */
+export async function fillLarge(sql: postgresClient.Sql, schema: string): Promise<void> {
+  await rows(sql, schema, "acme", 1_000_000, "delivered");
+  await rows(sql, schema, "acme", 200_000, "pending");
+  await rows(sql, schema, "acme", 20_000, "inFlight");
+  await rows(sql, schema, "other", 1_000_000, "pending");
+  await rows(sql, schema, "stuck", 100_000, "claimed");
+}
+
 const NOTHING = { claim: "null, null, null, null", delivered: "null", quarantined: "null, null" };
+const FUTURE = "clock_timestamp() + interval '1 day'";
 const PAST = "clock_timestamp() - (n || ' milliseconds')::interval";
 
 async function rows(
@@ -18,11 +28,14 @@ async function rows(
   schema: string,
   tenant: string,
   count: number,
-  state: "pending" | "claimed" | "delivered" | "quarantined",
+  filled: "pending" | "claimed" | "inFlight" | "delivered" | "quarantined",
 ): Promise<void> {
+  const state = filled === "inFlight" ? "claimed" : filled;
   const { claim, delivered, quarantined } = {
     ...NOTHING,
-    ...(state === "claimed" && { claim: `decode(md5(n::text), 'hex'), 'w', false, ${PAST}` }),
+    ...(state === "claimed" && {
+      claim: `decode(md5(n::text), 'hex'), 'w', false, ${filled === "inFlight" ? FUTURE : PAST}`,
+    }),
     ...(state === "delivered" && { delivered: PAST }),
     ...(state === "quarantined" && { quarantined: `${PAST}, 'spoiled'` }),
   };
@@ -31,7 +44,7 @@ async function rows(
         data, enqueued_at, identity_digest)
       select '${tenant}', case when n % 2 = 0 then 'orders' else 'bills' end, '1.0', n::text, '/shop', 'test', 'json',
         convert_to('{"n":' || n || '}', 'UTF8'), clock_timestamp(),
-        sha256(convert_to('${tenant} ${state} ' || n, 'UTF8'))
+        sha256(convert_to('${tenant} ${filled} ' || n, 'UTF8'))
       from generate_series(1, ${count}) as n
       returning row_id, stream
     )

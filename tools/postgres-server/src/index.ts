@@ -5,7 +5,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Pools } from "./pooler-child.ts";
 import type { Command, Obeyed, Started } from "./server-child.ts";
 import type { StopMode } from "./server-process.ts";
 
@@ -40,14 +39,16 @@ export const TEST_FLAGS: readonly string[] = [
 
 /** PgBouncer in transaction mode, in front of a server. */
 export interface Pooler {
-  /** Without the name of a pool, which comes last. */
   readonly url: string;
   stop(): Promise<void>;
 }
 
-/** @throws if PgBouncer is not installed, and cannot be fetched: the message says why. */
-export async function startPooler(serverUrl: string, pools: Pools): Promise<Pooler> {
-  const child = keeper("pooler-child", [serverUrl, JSON.stringify(pools)]);
+/**
+ * @param roles others than the URL's that may connect, with the same password at the server and none at the pooler.
+ * @throws if PgBouncer is not installed, and cannot be fetched: the message says why.
+ */
+export async function startPooler(serverUrl: string, roles: readonly string[] = []): Promise<Pooler> {
+  const child = keeper("pooler-child", [serverUrl, ...roles]);
   return { url: await startedUrl(child), stop: ending(child) };
 }
 

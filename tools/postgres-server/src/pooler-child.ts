@@ -7,10 +7,7 @@ import { type PoolerFiles, preparePooler } from "./pooler-files.ts";
 import type { Started } from "./server-child.ts";
 import { freePort, tail } from "./server-process.ts";
 
-/** By name: what is set on every server connection of that pool. */
-export type Pools = Readonly<Record<string, Readonly<Record<string, string>>>>;
-
-const [serverUrl = "", poolsJson = "{}"] = process.argv.slice(2);
+const [serverUrl = "", ...roles] = process.argv.slice(2);
 let files: PoolerFiles | undefined;
 let pooler: ChildProcess | undefined;
 
@@ -24,22 +21,17 @@ process.once("disconnect", end);
 process.once("SIGTERM", end);
 process.once("SIGINT", () => {}); // a Ctrl-C goes to the whole group; the parent decides
 
-function settings(port: number, pools: Pools): string {
-  const server = new URL(serverUrl);
-  const address = `host=${server.hostname} port=${server.port} dbname=${server.pathname.slice(1)}`;
-  const login = `user=${server.username} password=${server.password}`;
-  const lines = Object.entries(pools).map(([name, set]) => {
-    const query = Object.entries(set).map(([setting, value]) => `set ${setting} = ''${value}''`);
-    return `${name} = ${address} ${login}${query.length === 0 ? "" : ` connect_query='${query.join("; ")}'`}`;
-  });
+function settings(port: number, users: string): string {
+  const { hostname, port: serverPort, pathname } = new URL(serverUrl);
   return `[databases]
-${lines.join("\n")}
+${pathname.slice(1)} = host=${hostname} port=${serverPort}
 [pgbouncer]
 pool_mode = transaction
 listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
-auth_type = any
+auth_type = trust
+auth_file = ${users}
 default_pool_size = 40
 max_client_conn = 2000
 `;
@@ -48,8 +40,11 @@ max_client_conn = 2000
 async function start(): Promise<string> {
   files = preparePooler();
   const port = await freePort();
+  const { username, password, pathname } = new URL(serverUrl);
+  const users = join(files.folder, "users.txt");
+  writeFileSync(users, [username, ...roles].map((role) => `"${role}" "${password}"\n`).join(""));
   const file = join(files.folder, "pgbouncer.ini");
-  writeFileSync(file, settings(port, JSON.parse(poolsJson) as Pools));
+  writeFileSync(file, settings(port, users));
   const process = spawn(files.command, [file], { ...serverUser(), cwd: files.folder, env: files.env });
   pooler = process;
   await new Promise<void>((resolve, reject) => {
@@ -59,7 +54,7 @@ async function start(): Promise<string> {
     process.once("error", reject);
     process.once("close", (code) => reject(new Error(`pgbouncer exited with ${code}\n${printed()}`)));
   });
-  return `postgres://postgres@127.0.0.1:${port}`;
+  return `postgres://${username}@127.0.0.1:${port}${pathname}`;
 }
 
 try {
