@@ -2,7 +2,11 @@
  * A server of its own that stops, crashes, runs out of connections and becomes read-only while an application enqueues and
  * a relay delivers: nobody's process ends, errors are typed, everything that was committed is delivered (RELAY-05).
  */
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { chmodSync, chownSync, mkdtempSync, rmdirSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isDovecoteError } from "@dovecote/core";
 import postgresClient from "postgres";
@@ -61,7 +65,26 @@ class Count {
   }
 }
 
+const DISK_SIZE = "32m";
+
+/** A folder of the server's on a disk of its own; undefined where this user may not mount one. */
+async function smallDisk(admin: postgresClient.Sql): Promise<string | undefined> {
+  const [row] = await admin<{ folder: string }[]>`select current_setting('data_directory') as folder`;
+  const owner = statSync(row?.folder ?? "");
+  const disk = mkdtempSync(join(tmpdir(), "dovecote-disk-"));
+  const { status } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${DISK_SIZE}`, "tmpfs", disk]);
+  onTestFinished(() => {
+    if (status === 0) spawnSync("umount", ["--lazy", disk]);
+    rmdirSync(disk);
+  });
+  if (status !== 0) return undefined;
+  chmodSync(disk, 0o700);
+  chownSync(disk, owner.uid, owner.gid);
+  return disk;
+}
+
 interface Busy {
+  readonly schema: string;
   readonly committed: Count;
   readonly delivered: Count;
   /** Failures of the application's transactions, and of the relay. */
@@ -121,6 +144,7 @@ async function busy(): Promise<Busy> {
     }
   })();
   return {
+    schema,
     ...{ committed, delivered, failed, codes, untyped },
     async finish() {
       enqueueing = false;
@@ -209,6 +233,55 @@ describe("RELAY-05, CRASH-07: an application and a relay go on by themselves, an
         await Promise.all(hoarders.map((hoarder) => hoarder.end({ timeout: 0 })));
       });
       await nothingLost(work, OUTAGE);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "a time without room on the disk",
+    async ({ skip }) => {
+      const admin = client({ max: 1 });
+      const disk = await smallDisk(admin);
+      if (disk === undefined) skip("this user may not mount a small disk");
+      await admin.unsafe(`create tablespace small location '${disk}'`);
+      const work = await busy();
+      for (const table of ["dovecote_events", "dovecote_deliveries"]) {
+        await admin.unsafe(`alter table ${work.schema}.${table} set tablespace small`);
+      }
+      const indexes = await admin<{ name: string }[]>`select indexname as name from pg_indexes
+        where schemaname = ${work.schema}`;
+      for (const { name } of indexes)
+        await admin.unsafe(`alter index ${work.schema}.${name} set tablespace small`);
+      await survives(work, async () => {
+        await admin`create table ballast (bytes text) tablespace small`;
+        const fits = (): Promise<boolean> =>
+          admin`insert into ballast select repeat('x', 1000) from generate_series(1, 100)`.then(
+            () => true,
+            () => false,
+          );
+        while (await fits());
+        while (!work.codes.has("STORE_FULL")) await fits();
+        await work.failed.more(5);
+        await admin`drop table ballast`;
+      });
+      await nothingLost(work, new Set([...OUTAGE, "STORE_FULL"]));
+      await admin`drop tablespace small`;
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "a failover to a server that was a standby before",
+    async () => {
+      const work = await busy();
+      await survives(work, async () => {
+        await server.halt("fast");
+        await server.resume({ standby: true });
+        while (!work.codes.has("STORE_READ_ONLY")) await work.failed.more(1);
+        const admin = client({ max: 1 });
+        await admin`select pg_promote()`;
+      });
+      await nothingLost(work, new Set([...OUTAGE, "STORE_READ_ONLY"]));
     },
     TIMEOUT_MS,
   );
