@@ -155,11 +155,16 @@ export class NodeSqliteDriver implements Driver<NodeSqliteHandle, true, NodeSqli
 
   /** One writer at a time draws ascending row ids and commits before the next one draws: every row is final (PAGE-04). */
   tail(request: PageRequest): Promise<TailPage> {
-    return this.#read("tail", (connection) => ({
-      rows: page(connection, request),
-      lastRowId: lastRowId(connection),
-      heldBackMs: 0,
-    }));
+    return this.#read("tail", (connection) => {
+      // First: another process may commit between the two.
+      const last = lastRowId(connection);
+      return {
+        rows: page(connection, { ...request, upTo: last }),
+        upTo: last,
+        lastRowId: last,
+        heldBackMs: 0,
+      };
+    });
   }
 
   snapshot(): Promise<DriverSnapshot> {

@@ -154,6 +154,11 @@ export interface PageRequest {
 export interface TailPage {
   /** In ascending row id. No transaction can still commit a row below the last of them. */
   readonly rows: readonly StoredRow[];
+  /**
+   * How far it looked: fewer rows than the limit mean that there is nothing else up to here, and never will be. The next
+   * look goes on behind it, so that rows which are not asked for are read once.
+   */
+  readonly upTo: number;
   /** The highest row id that was committed at the time of the look, whosever it is. */
   readonly lastRowId: number;
   /**

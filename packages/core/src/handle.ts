@@ -178,13 +178,13 @@ export interface TailOptions {
 
 /** How far a tail is behind, and whether it can do anything about it. */
 export interface TailLag {
-  /** Where the tail is: the row id of the last entry, or its `after`. */
+  /** Where the tail is: it has yielded whatever it is asked for up to this row id. It may be kept as `after`. */
   readonly cursor: number;
   /** The highest row id that is committed, of any tenant and stream. */
   readonly lastRowId: number;
   /**
    * For how long transactions that are still open have kept back what is committed above the cursor, in ms; 0 if nothing
-   * is kept back. Docs: `docs/operations.md` names them.
+   * is kept back. `docs/operations.md` says how to find them.
    */
   readonly heldBackMs: number;
 }

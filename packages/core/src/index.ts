@@ -1,5 +1,6 @@
 export { checkOptions, checkWhole, invalid } from "./arguments.ts";
 export { BOUNDS, type Bounds, type Range } from "./bounds.ts";
+export { callSafely } from "./call-safely.ts";
 export type { Capabilities } from "./capabilities.ts";
 export { type Claim, type ClaimRef, isDecoded } from "./claim.ts";
 export type * from "./driver.ts";

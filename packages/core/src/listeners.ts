@@ -1,3 +1,5 @@
+import { callSafely } from "./call-safely.ts";
+
 /** Who is to be woken. For drivers. */
 export class Listeners {
   readonly #listeners = new Set<{ readonly call: () => void }>();
@@ -18,12 +20,6 @@ export class Listeners {
   }
 
   ring(): void {
-    for (const { call } of [...this.#listeners]) {
-      try {
-        call();
-      } catch {
-        // Documented: a listener that throws keeps no other one waiting, and ends no process.
-      }
-    }
+    for (const { call } of [...this.#listeners]) callSafely(call);
   }
 }

@@ -1,11 +1,14 @@
 /** Snapshots and the tail as async iterables that release what they hold on every way out. */
 import { checkCursor, checkOptions, checkWhole, invalid, orDefault } from "./arguments.ts";
 import { BOUNDS } from "./bounds.ts";
+import { callSafely } from "./call-safely.ts";
 import type { Driver, DriverSnapshot, PageRequest, StoredRow } from "./driver.ts";
 import { type Entry, toEntry } from "./entry.ts";
 import { DovecoteError } from "./errors.ts";
 import type { TailLag } from "./handle.ts";
 import { optionalStream } from "./reader.ts";
+import { systemScheduler } from "./relay/scheduler.ts";
+import { WakeUps } from "./wake-ups.ts";
 
 /**
  * One consistent state of the store in ascending row id. Iterable once. Its connection is released on completion,
@@ -19,7 +22,7 @@ import { optionalStream } from "./reader.ts";
 export interface Snapshot extends AsyncIterable<Entry>, AsyncDisposable {
   /**
    * A row id: `tail` goes on from here without missing anything (PAGE-06). It is that of the last row shown, or a lower
-   * one if a transaction that writes events was open: the tail repeats what lies between.
+   * one where transactions that write events were open at the start: the tail repeats what lies between.
    */
   readonly cursor: number;
   close(): Promise<void>;
@@ -141,20 +144,22 @@ export async function* tail<Tx, Sync extends boolean>(
   closed: AbortSignal,
 ): AsyncGenerator<Entry, void, undefined> {
   const bell = new Bell();
-  const { notify } = driver.capabilities;
-  const unsubscribe = notify ? await driver.subscribe(() => bell.ring()) : async () => {};
+  const wakeUps = driver.capabilities.notify ? wakeUpsOf(driver, () => bell.ring()) : undefined;
+  wakeUps?.start();
   const stop = () => bell.ring();
   signal?.addEventListener("abort", stop);
   closed.addEventListener("abort", stop);
   try {
     let cursor = after;
     while (!signal?.aborted) {
-      const { rows, lastRowId, heldBackMs } = await driver.tail({ ...base, after: cursor });
+      const { rows, upTo, lastRowId, heldBackMs } = await driver.tail({ ...base, after: cursor });
       for (const row of rows) {
         yield toEntry(row);
         cursor = row.rowId;
       }
-      report(onLag, { cursor, lastRowId, heldBackMs });
+      if (rows.length < base.limit) cursor = Math.max(cursor, upTo);
+      const lag: TailLag = { cursor, lastRowId: Math.max(lastRowId, cursor), heldBackMs };
+      if (onLag !== undefined) callSafely(() => onLag(lag));
       if (closed.aborted) throw new DovecoteError("CLOSED", "tail: the store was closed");
       if (rows.length > 0 || signal?.aborted) continue;
       await bell.wait(heldBackMs > 0 ? Math.min(pollMs, heldBackPauseMs(heldBackMs)) : pollMs);
@@ -163,16 +168,14 @@ export async function* tail<Tx, Sync extends boolean>(
   } finally {
     signal?.removeEventListener("abort", stop);
     closed.removeEventListener("abort", stop);
-    await unsubscribe();
+    await wakeUps?.stop();
   }
 }
 
-function report(onLag: TailPlan["onLag"], lag: TailLag): void {
-  try {
-    onLag?.(lag);
-  } catch {
-    // Documented: who watches a tail does not end it.
-  }
+/** A listening connection that cannot be had costs time, and no event (WAKE-01): the tail polls. */
+function wakeUpsOf<Tx, Sync extends boolean>(driver: Driver<Tx, Sync>, ring: () => void): WakeUps {
+  const subscribe = async (listener: () => void) => ({ close: await driver.subscribe(listener) });
+  return new WakeUps({ subscribe, ring, scheduler: systemScheduler, onError: () => {} });
 }
 
 /** Remembers a ring that comes while nobody waits, so that no wake-up falls between a read and the wait after it. */

@@ -108,7 +108,7 @@ export function fakeDriver(): { readonly driver: Driver<unknown, true>; readonly
     },
     async tail(request) {
       record("tail", request);
-      return { rows: [], lastRowId: 0, heldBackMs: 0 };
+      return { rows: [], upTo: 0, lastRowId: 0, heldBackMs: 0 };
     },
     async snapshot() {
       record("snapshot");

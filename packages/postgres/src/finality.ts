@@ -13,6 +13,8 @@ import { safeRowId } from "./rows.ts";
 import type { StatementTexts } from "./statements.ts";
 
 interface Look {
+  /** When it was started: another time, another server. */
+  readonly server: string;
   /** A standby: it shows no lock of the server that writes. */
   readonly standby: boolean;
   readonly lastRowId: number;
@@ -49,6 +51,7 @@ export class Finality {
   readonly #run: Run;
   readonly #texts: StatementTexts;
   readonly #table: string;
+  #server = "";
   #rowId = 0;
   #lastRowId = 0;
   #barrier: Barrier | undefined;
@@ -87,17 +90,17 @@ export class Finality {
     };
   }
 
-  /** After a failure the server may be another one, with other transactions and fewer rows. */
-  forget(): void {
-    this.#rowId = 0;
-    this.#barrier = undefined;
-  }
-
   async #lookOnce(): Promise<void> {
-    const { standby, lastRowId, writers } = await this.#read();
+    const { server, standby, lastRowId, writers } = await this.#read();
     if (standby) {
       const message = "a standby shows no transaction of the server that writes: follow that one";
       throw new DovecoteError("STORE_READ_ONLY", message);
+    }
+    // After a restart or a failover transactions have other names, and there may be fewer rows.
+    if (server !== this.#server) {
+      this.#server = server;
+      this.#rowId = 0;
+      this.#barrier = undefined;
     }
     this.#lastRowId = lastRowId;
     if (this.#barrier !== undefined) {
@@ -116,8 +119,9 @@ export class Finality {
 
   async #read(): Promise<Look> {
     const [row] = await this.#run(this.#texts.writers, [this.#table]);
-    const [standby, lastRowId, writers] = row ?? [];
+    const [server, standby, lastRowId, writers] = row ?? [];
     return {
+      server: String(server),
       standby: standby === "true",
       lastRowId: safeRowId(String(lastRowId)),
       writers: JSON.parse(String(writers)) as Writer[],

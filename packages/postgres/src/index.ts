@@ -10,6 +10,7 @@ import {
 import postgresClient from "postgres";
 import type { PostgresHandle, PostgresJs, PostgresTransaction } from "./client.ts";
 import { PostgresDriver, type PostgresDriverOptions } from "./driver.ts";
+import type { ClientOptions } from "./listening-connection.ts";
 import { checkSchemaName } from "./schema.ts";
 
 // What an application needs beside the store, so that it installs one package.
@@ -49,13 +50,17 @@ export interface PostgresOptions extends DovecoteOptions {
    * Wake-ups by LISTEN and NOTIFY, for relays, tails and subscribers (WAKE-01). Default `false`: they poll.
    *
    * `true` listens with the settings of the client. Every store that enqueues into the schema has to say it, too: it is
-   * the enqueue that notifies, once per transaction. Such commits take turns with each other in the server.
+   * the enqueue that notifies, once per transaction. Such commits take turns with each other in the server, and such a
+   * transaction cannot be prepared (two-phase commit).
    */
   readonly notify?: boolean | NotifyOptions;
 }
 
 export interface NotifyOptions {
-  /** Where to listen, directly at the server: a pooler that lends connections by the transaction forgets a LISTEN. */
+  /**
+   * Where to listen, directly at the server: a pooler that lends connections by the transaction forgets a LISTEN. `ssl` is
+   * the client's if the URL does not say it.
+   */
   readonly listenUrl?: string;
   /** Hears of a listening connection that was lost or refused, before it is made again. What it throws is ignored. */
   readonly onError?: (error: DovecoteError) => void;
@@ -104,8 +109,13 @@ function toListenerOptions(
   if (onError !== undefined && typeof onError !== "function") {
     throw invalid(`${path}.onError`, "a function", onError);
   }
-  const settings = listenUrl === undefined ? client : connect(listenUrl, `${path}.listenUrl`);
-  const { options } = settings as { options?: unknown };
+  const own = (client as { options?: ClientOptions }).options;
+  const direct =
+    listenUrl === undefined
+      ? undefined
+      : (connect(listenUrl, `${path}.listenUrl`) as { options?: ClientOptions });
+  // What a certificate is checked against is no part of a URL.
+  const options = direct === undefined ? own : { ...direct.options, ssl: direct.options?.ssl || own?.ssl };
   if (typeof options !== "object" || options === null) {
     throw invalid(path, "{ listenUrl } beside a client that has no options of its own", given);
   }

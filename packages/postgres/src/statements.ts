@@ -292,19 +292,16 @@ select json_build_object('guarded', ${guarded("$1")}, 'woken', (select count(*) 
   pageAll: page({ where: "and $1::text is null", leads: "" }),
   pageTenant: page(ofOneTenant("$1")),
   // $1 the table of events. Its locks are read after the statement's snapshot was taken; see `finality.ts`.
-  writers: `with locks as materialized (
-  select virtualtransaction, pid, locktype, database, relation, mode, transactionid::text as id from pg_locks
-  where granted and locktype in ('relation', 'transactionid')
-), writers as (
-  select l.virtualtransaction as virtual, bool_or(l.pid is null) as prepared, array(
-    select id from locks t where t.virtualtransaction = l.virtualtransaction and t.locktype = 'transactionid'
-      and t.mode = 'ExclusiveLock') as ids
-  from locks l where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.relation = $1::text::regclass
-    and l.database = (select oid from pg_database where datname = current_database())
-  group by l.virtualtransaction
+  writers: `with writers as (
+  select virtualtransaction as virtual, bool_or(pid is null) as prepared,
+    coalesce(array_agg(transactionid::text) filter (where locktype = 'transactionid' and mode = 'ExclusiveLock'),
+      '{}') as ids
+  from pg_locks where granted and locktype in ('relation', 'transactionid') group by virtualtransaction
+  having bool_or(locktype = 'relation' and mode = 'RowExclusiveLock' and relation = $1::text::regclass
+    and database = (select oid from pg_database where datname = current_database()))
 )
-select pg_is_in_recovery()::text, (select coalesce(max(row_id), 0)::text from ${EVENTS}),
-  (select coalesce(json_agg(w), '[]'::json)::text from writers w)`,
+select pg_postmaster_start_time()::text, pg_is_in_recovery()::text,
+  (select coalesce(max(row_id), 0)::text from ${EVENTS}), (select coalesce(json_agg(w), '[]'::json)::text from writers w)`,
   lastRowId: `select coalesce(max(row_id), 0)::text from ${EVENTS}`,
   listPending: list("pending"),
   listClaimed: list("claimed"),

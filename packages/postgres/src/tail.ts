@@ -16,15 +16,10 @@ export async function tail(
   finality: Finality,
   request: PageRequest,
 ): Promise<TailPage> {
-  try {
-    const { rowId, lastRowId, heldBackMs } = await finality.above(request.after);
-    const upTo = Math.min(rowId, request.upTo ?? rowId);
-    const rows = upTo > request.after ? await page(run, texts, { ...request, upTo }) : [];
-    return { rows, lastRowId, heldBackMs };
-  } catch (error) {
-    finality.forget();
-    throw error;
-  }
+  const { rowId, lastRowId, heldBackMs } = await finality.above(request.after);
+  const upTo = Math.min(rowId, request.upTo ?? rowId);
+  const rows = upTo > request.after ? await page(run, texts, { ...request, upTo }) : [];
+  return { rows, upTo, lastRowId, heldBackMs };
 }
 
 /**

@@ -115,14 +115,17 @@ describe("the listening connection", () => {
     const proxy = await startProxy(serverUrl());
     onTestFinished(() => proxy.close());
     const errors: DovecoteError[] = [];
-    const { dovecote } = await store({ listenUrl: proxy.url, onError: (error) => errors.push(error) });
+    const { dovecote, schema } = await store({
+      listenUrl: proxy.url,
+      onError: (error) => errors.push(error),
+    });
     const bell = await woken(dovecote);
     let next = bell.next();
     await dovecote.transaction((tx) => dovecote.enqueue(tx, event("1")));
     await next;
     // Nobody listens at the address any more for a while: it is tried until somebody does.
     next = bell.next();
-    await connect()`select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %' and pid <> pg_backend_pid()`;
+    await connect()`select pg_terminate_backend(pid) from pg_stat_activity where query = ${`listen ${channelOf(schema)}`}`;
     await next;
     expect(errors[0]).toMatchObject({ code: "CONNECTION_LOST", retryable: true });
   });
@@ -161,6 +164,64 @@ describe("the listening connection", () => {
     });
     expect(report).toEqual({ code: "CLOSED" });
     expect(exit).toBe(0);
+  });
+
+  it("is made at the next host if the first does not answer", async () => {
+    const { port, close } = await closedPort();
+    await close();
+    const target = new URL(serverUrl());
+    const listenUrl = serverUrl().replace(target.host, `127.0.0.1:${port},${target.host}`);
+    const { dovecote } = await store({ listenUrl });
+    const bell = await woken(dovecote);
+    const next = bell.next();
+    await dovecote.transaction((tx) => dovecote.enqueue(tx, event("1")));
+    await next;
+  });
+
+  it("is no condition for a tail: where there is none it polls", async () => {
+    const { port, close } = await closedPort();
+    await close();
+    const { dovecote } = await store({ listenUrl: `postgres://127.0.0.1:${port}/postgres` });
+    await dovecote.transaction((tx) => dovecote.enqueue(tx, event("1")));
+    for await (const entry of dovecote.tail({ pollMs: 5 })) {
+      expect(entry.event).toMatchObject({ id: "1" });
+      break;
+    }
+  });
+
+  it("does not begin after the store was closed, whatever was under way", async () => {
+    const { sql, schema } = await store();
+    const dovecote = postgres(sql, { schema, notify: true });
+    const subscribing = refused("CLOSED", () => dovecote.subscribe(() => {}));
+    await dovecote.close();
+    await subscribing;
+    const left = await sql`select 1 from pg_stat_activity
+      where query like ${`listen ${channelOf(schema)}`}`;
+    expect(left).toEqual([]);
+  });
+
+  it("outlives listeners and watchers that fail, at once or later", async () => {
+    const errors: string[] = [];
+    const { dovecote, sql, schema } = await store({
+      onError: async ({ code }) => {
+        errors.push(code);
+        throw new Error("the watcher fails");
+      },
+    });
+    const failing = await dovecote.subscribe(async () => {
+      throw new Error("the listener fails");
+    });
+    const bell = await woken(dovecote);
+    for (const id of ["1", "2"]) {
+      const next = bell.next();
+      await dovecote.transaction((tx) => dovecote.enqueue(tx, event(id)));
+      await next;
+    }
+    const next = bell.next();
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where query = ${`listen ${channelOf(schema)}`}`;
+    await next;
+    expect(errors).toContain("CONNECTION_LOST");
+    await failing.close();
   });
 });
 

@@ -168,11 +168,16 @@ export class SqliteDriver<Client extends SqliteClient>
 
   /** One writer at a time draws ascending row ids and commits before the next one draws: every row is final (PAGE-04). */
   tail(request: PageRequest): Promise<TailPage> {
-    return this.#read("tail", () => ({
-      rows: page(this.#connection, request),
-      lastRowId: lastRowId(this.#connection),
-      heldBackMs: 0,
-    }));
+    return this.#read("tail", () => {
+      // First: another process may commit between the two.
+      const last = lastRowId(this.#connection);
+      return {
+        rows: page(this.#connection, { ...request, upTo: last }),
+        upTo: last,
+        lastRowId: last,
+        heldBackMs: 0,
+      };
+    });
   }
 
   snapshot(): Promise<DriverSnapshot> {

@@ -115,6 +115,45 @@ export const tailCases: readonly Case[] = [
   {
     id: "PAGE-04",
     level: 2,
+    intent: "a tail goes on when the last events were another tenant's, of another stream, or were pruned",
+    run: ifTail(async (t) => {
+      const other = await t.connect();
+      const { session, outbox } = other;
+      const acme = outbox.tenant("acme");
+      const inAcme = async (stream: string): Promise<number> => {
+        const stored = await session.transaction((tx) => acme.enqueue(tx.handle, event({ stream })));
+        return (stored as { readonly rowId: number }).rowId;
+      };
+      const reader = { session: t.session, outbox: t.outbox.tenant("acme") };
+      const tails = [follow(reader, { stream: "orders" }), follow(reader, { stream: "orders", pageSize: 1 })];
+      try {
+        for (let round = 0; round < 3; round++) {
+          const mine = await inAcme("orders");
+          const pruned = await inAcme("orders");
+          for (const tail of tails) await tail.reaches(mine, pruned);
+          await enqueuedMany(other, 3);
+          const foreign = await inAcme("bills");
+          for (const tail of tails) {
+            await tail.reports("that nothing is left to look at", (lag) => lag.cursor >= foreign);
+          }
+          await acme.quarantine(pruned, { reason: "to be pruned" });
+          await session.faults.overwriteDelivery(pruned, { quarantinedAt: 1_000_000 });
+          await acme.prune({ olderThanMs: 60_000, quarantined: true });
+        }
+        const last = await inAcme("orders");
+        for (const tail of tails) {
+          await tail.reaches(last);
+          tail.yieldedInOrder();
+          assert.equal(tail.seen.length, 7, "a tail must yield what it is asked for, and nothing else");
+        }
+      } finally {
+        for (const tail of tails) await tail.stop();
+      }
+    }),
+  },
+  {
+    id: "PAGE-04",
+    level: 2,
     intent:
       "a tail says how far it is behind, and that a transaction which stays open for seconds holds it up",
     run: ifTail(async (t) => {
@@ -210,6 +249,12 @@ function ifTail(run: (t: CaseContext) => Promise<void>): (t: CaseContext) => Pro
   };
 }
 
+/** What is followed, and the session that counts the time. */
+interface Followed {
+  readonly session: Peer["session"];
+  readonly outbox: Pick<Outbox, "tail">;
+}
+
 interface Tail {
   readonly seen: readonly number[];
   /** What it said last of how far it is behind. */
@@ -223,7 +268,7 @@ interface Tail {
   stop(): Promise<void>;
 }
 
-function follow({ session, outbox }: Peer, options: TailOptions = {}): Tail {
+function follow({ session, outbox }: Followed, options: TailOptions = {}): Tail {
   const end = new AbortController();
   const seen: number[] = [];
   let failure: unknown;
@@ -279,7 +324,7 @@ function follow({ session, outbox }: Peer, options: TailOptions = {}): Tail {
   };
 }
 
-async function read(outbox: Outbox, options: TailOptions, seen: number[]): Promise<void> {
+async function read(outbox: Followed["outbox"], options: TailOptions, seen: number[]): Promise<void> {
   for await (const { rowId } of outbox.tail(options)) {
     // At once: a tail that starts over would never let anything else run.
     assert.ok(

@@ -299,7 +299,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
       lastRowId > Math.max(final, request.after) ? (this.#heldBackSince ?? now) : undefined;
     const heldBackMs =
       this.#heldBackSince === undefined ? 0 : Math.max(1, Math.ceil(now - this.#heldBackSince));
-    return { rows, lastRowId, heldBackMs };
+    return { rows, upTo: Math.min(lastRowId, final), lastRowId, heldBackMs };
   }
 
   async snapshot(): Promise<DriverSnapshot> {

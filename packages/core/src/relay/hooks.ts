@@ -1,4 +1,5 @@
 /** What a relay tells about itself. */
+import { callSafely } from "../call-safely.ts";
 import type { Claim } from "../claim.ts";
 import type { Failure } from "../driver.ts";
 import { DovecoteError, isDovecoteError } from "../errors.ts";
@@ -47,13 +48,7 @@ export class Hooks {
     const failed = (thrown: unknown): void => {
       if (name !== "error") this.error(thrown, `the hook ${name}`);
     };
-    try {
-      const answer = hook(...args);
-      // An async hook is not waited for; its rejection would otherwise end the process.
-      Promise.resolve(answer).catch(failed);
-    } catch (thrown) {
-      failed(thrown);
-    }
+    callSafely(() => hook(...args), failed);
   }
 
   error(thrown: unknown, doing: string): void {

@@ -2,6 +2,7 @@
 import { type Claim, isDecoded } from "../claim.ts";
 import { DovecoteError, isDovecoteError } from "../errors.ts";
 import type { Handle } from "../handle.ts";
+import { type Subscribe, WakeUps } from "../wake-ups.ts";
 import { Claimer } from "./claimer.ts";
 import { delivered, failed } from "./delivery.ts";
 import { Heartbeat } from "./heartbeat.ts";
@@ -13,7 +14,6 @@ import { type Scheduler, Wake } from "./scheduler.ts";
 import { Settler } from "./settler.ts";
 import { Suspects } from "./suspects.ts";
 import type { Ending } from "./verdict.ts";
-import { type Subscribe, WakeUps } from "./wake-ups.ts";
 
 /** What a relay needs of a store. */
 export interface RelayStore {
@@ -129,7 +129,13 @@ export class RelayRun {
     housekeeping?.start();
     const { subscribe } = this.#store;
     const wakeUps =
-      subscribe && new WakeUps(subscribe, () => this.#due.notify(), this.#scheduler, this.#hooks);
+      subscribe &&
+      new WakeUps({
+        subscribe,
+        ring: () => this.#due.notify(),
+        scheduler: this.#scheduler,
+        onError: (error, doing) => this.#hooks.error(error, doing),
+      });
     wakeUps?.start();
     let empty = false;
     try {

@@ -42,8 +42,8 @@ export const page: readonly PostgresMutant[] = [
     "PAGE-04",
     /must wait for row|must yield|must report/,
     "writers",
-    "l.mode = 'RowExclusiveLock'",
-    "l.mode = 'AccessExclusiveLock'",
+    "mode = 'RowExclusiveLock'",
+    "mode = 'AccessExclusiveLock'",
   ),
   {
     name: "snapshot-cursor-above-what-is-open",
@@ -60,5 +60,6 @@ export const page: readonly PostgresMutant[] = [
 ];
 
 function asTail(rows: readonly StoredRow[]): TailPage {
-  return { rows, lastRowId: rows.at(-1)?.rowId ?? 0, heldBackMs: 0 };
+  const lastRowId = rows.at(-1)?.rowId ?? 0;
+  return { rows, upTo: lastRowId, lastRowId, heldBackMs: 0 };
 }

@@ -61,10 +61,31 @@ export const page: readonly SemanticMutant[] = [
     (driver) => ({
       async tail(request) {
         const { rows } = await driver.tail(request);
-        return { rows, lastRowId: rows.at(-1)?.rowId ?? request.after, heldBackMs: 0 };
+        const lastRowId = rows.at(-1)?.rowId ?? request.after;
+        return { rows, upTo: lastRowId, lastRowId, heldBackMs: 0 };
       },
     }),
     { tail: true, lockScope: "row" },
+  ),
+  breaking(
+    "tail-that-looks-no-further",
+    "PAGE-04",
+    /must yield row/,
+    (driver) => {
+      let known = 0;
+      return {
+        async tail(request) {
+          if (known > request.after) {
+            const rows = await driver.page({ ...request, upTo: known });
+            return { rows, upTo: request.after, lastRowId: known, heldBackMs: 0 };
+          }
+          const page = await driver.tail(request);
+          known = page.lastRowId;
+          return { ...page, upTo: request.after };
+        },
+      };
+    },
+    { tail: true },
   ),
   breaking(
     "tail-that-is-always-held-back",
