@@ -43,7 +43,7 @@ describe("every query of the page", () => {
     expect(await watching.unsafe(query("group by tenant_id, stream, last_failure_code"))).toMatchObject([
       { stream: "orders", quarantined: "1" },
     ]);
-    expect(await watching.unsafe(query("as last_row_id"))).toMatchObject([{ last_row_id: String(rowId) }]);
+    expect(await watching.unsafe(query("as last_drawn"))).toMatchObject([{ last_drawn: String(rowId) }]);
     expect(await watching.unsafe(query("reloptions"))).toContainEqual({
       relname: "dovecote_deliveries",
       reloptions: expect.arrayContaining(["autovacuum_vacuum_scale_factor=0.02"]),

@@ -5,8 +5,11 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
+import { NoPooler } from "./pooler-files.ts";
 import type { Command, Obeyed, Started } from "./server-child.ts";
 import type { StopMode } from "./server-process.ts";
+
+export { NoPooler };
 
 export interface ServerOptions {
   /**
@@ -45,7 +48,7 @@ export interface Pooler {
 
 /**
  * @param roles others than the URL's that may connect, with the same password at the server and none at the pooler.
- * @throws if PgBouncer is not installed, and cannot be fetched: the message says why.
+ * @throws NoPooler if PgBouncer is not installed, and cannot be fetched: the message says why.
  */
 export async function startPooler(serverUrl: string, roles: readonly string[] = []): Promise<Pooler> {
   const child = keeper("pooler-child", [serverUrl, ...roles]);
@@ -99,7 +102,7 @@ function startedUrl(child: ChildProcess): Promise<string> {
   return new Promise<string>((resolve, reject) => {
     child.once("message", (started: Started) => {
       if ("url" in started) resolve(started.url);
-      else reject(new Error(`it did not start: ${started.error}`));
+      else reject(new (started.unavailable ? NoPooler : Error)(started.error));
     });
     child.once("exit", (code) => reject(new Error(`it exited with ${code}`)));
   }).finally(() => child.unref());

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverUser } from "./files.ts";
-import { type PoolerFiles, preparePooler } from "./pooler-files.ts";
+import { NoPooler, type PoolerFiles, preparePooler } from "./pooler-files.ts";
 import type { Started } from "./server-child.ts";
 import { freePort, tail } from "./server-process.ts";
 
@@ -60,6 +60,7 @@ async function start(): Promise<string> {
 try {
   process.send?.({ url: await start() } satisfies Started);
 } catch (error) {
-  process.send?.({ error: error instanceof Error ? error.message : String(error) } satisfies Started);
+  const message = error instanceof Error ? error.message : String(error);
+  process.send?.({ error: message, unavailable: error instanceof NoPooler } satisfies Started);
   end();
 }

@@ -1,6 +1,6 @@
 /** The files of PgBouncer: what is installed, or Debian's package unpacked beside its settings, where apt can fetch it. */
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -11,32 +11,55 @@ export interface PoolerFiles {
   readonly env: NodeJS.ProcessEnv;
 }
 
-const PACKAGES = ["pgbouncer", "libevent-2.1-7", "libc-ares2"];
+/** By the names of Debian 12, and by those that releases since have. */
+const PACKAGES = [
+  ["pgbouncer", "libevent-2.1-7", "libc-ares2"],
+  ["pgbouncer", "libevent-2.1-7t64", "libcares2"],
+] as const;
 const FETCH_TIMEOUT_MS = 120_000;
 
-/** @throws if there is none, and none can be fetched: the message says why. */
+/** There is none, and none can be fetched. */
+export class NoPooler extends Error {}
+
+/** @throws NoPooler */
 export function preparePooler(): PoolerFiles {
   const folder = mkdtempSync(join(tmpdir(), "dovecote-pooler-"));
-  chmodSync(folder, 0o755); // PgBouncer refuses to run as root: its user has to pass through it
-  if (runs("pgbouncer", process.env)) return { folder, command: "pgbouncer", env: process.env };
-  const unpacked = join(folder, "package");
-  mkdirSync(unpacked);
-  let fetched = run("apt-get", ["download", ...PACKAGES], unpacked);
-  if (fetched.status !== 0) {
-    run("apt-get", ["update"], unpacked); // a fresh image has no lists
-    fetched = run("apt-get", ["download", ...PACKAGES], unpacked);
+  try {
+    chmodSync(folder, 0o755); // PgBouncer refuses to run as root: its user has to pass through it
+    if (runs("pgbouncer", process.env)) return { folder, command: "pgbouncer", env: process.env };
+    return { folder, ...unpack(join(folder, "package")) };
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    throw error;
   }
-  if (fetched.status !== 0) {
-    throw new Error(`PgBouncer is not installed, and apt cannot fetch it: ${reason(fetched)}`);
+}
+
+function unpack(folder: string): Pick<PoolerFiles, "command" | "env"> {
+  mkdirSync(folder);
+  const fetched = fetchPackages(folder);
+  if (fetched !== undefined) {
+    throw new NoPooler(`PgBouncer is not installed, and apt cannot fetch it: ${fetched}`);
   }
-  for (const file of readdirSync(unpacked)) run("dpkg", ["-x", file, unpacked], unpacked);
-  const libraries = readdirSync(join(unpacked, "usr", "lib")).map((name) =>
-    join(unpacked, "usr", "lib", name),
-  );
+  for (const file of readdirSync(folder)) run("dpkg", ["-x", file, folder], folder);
+  const libraries = readdirSync(join(folder, "usr", "lib")).map((name) => join(folder, "usr", "lib", name));
   const env = { ...process.env, LD_LIBRARY_PATH: libraries.join(":") };
-  const command = join(unpacked, "usr", "sbin", "pgbouncer");
-  if (!runs(command, env)) throw new Error("PgBouncer was fetched, and does not start here");
-  return { folder, command, env };
+  const command = join(folder, "usr", "sbin", "pgbouncer");
+  if (!runs(command, env)) throw new NoPooler("PgBouncer was fetched, and does not start on this system");
+  return { command, env };
+}
+
+/** Answers why it could not be done. */
+function fetchPackages(folder: string): string | undefined {
+  let failure: string | undefined;
+  for (const refresh of [false, true]) {
+    if (refresh) run("apt-get", ["update"], folder); // a fresh image has no lists
+    for (const packages of PACKAGES) {
+      const fetched = run("apt-get", ["download", ...packages], folder);
+      if (fetched.status === 0) return undefined;
+      failure = reason(fetched);
+    }
+  }
+  return failure;
 }
 
 function run(command: string, args: readonly string[], cwd: string): ReturnType<typeof spawnSync> {

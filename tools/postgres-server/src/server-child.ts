@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { prepareFiles, type ServerFiles } from "./files.ts";
 import { type RunningServer, type StartMode, type StopMode, startProcess } from "./server-process.ts";
 
-export type Started = { readonly url: string } | { readonly error: string };
+export type Started = { readonly url: string } | { readonly error: string; readonly unavailable?: boolean };
 /** What the parent asks for. Answered with `Obeyed`. */
 export type Command = { readonly stop: StopMode } | { readonly start: StartMode };
 export type Obeyed = { readonly error?: string };
