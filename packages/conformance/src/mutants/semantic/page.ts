@@ -70,7 +70,7 @@ export const page: readonly SemanticMutant[] = [
   breaking(
     "tail-that-looks-no-further",
     "PAGE-04",
-    /must yield row/,
+    /must report that nothing is left|must yield row/,
     (driver) => {
       let known = 0;
       return {
