@@ -66,6 +66,10 @@ export const KILL_RATES: Readonly<Record<string, KillRate>> = {
     kills: 80,
     runs: 80,
   },
+  "PAGE-04: a tail goes on when the last events were another tenant's, of another stream, or were pruned": {
+    kills: 40,
+    runs: 40,
+  },
   "PAGE-04: a tail says how far it is behind, and that a transaction which stays open for seconds holds it up":
     { kills: 60, runs: 60 },
   "PAGE-04: an event of a transaction that began earlier but wrote later does not let another be skipped": {
