@@ -73,6 +73,13 @@ describe("a line of totals", () => {
     expect(countSummary(output, ended)).toMatchObject({ passed: 0, failed: 1 });
   });
 
+  it("says what was left out, which may be all there was", () => {
+    const output = "left out: the suite through PgBouncer: there is none\n0 passed, 0 failed\n";
+    const notes = ["left out: the suite through PgBouncer: there is none"];
+    expect(countSummary(output, ended)).toEqual({ passed: 0, failed: 0, notes });
+    expect(countSummary(output, endedBadly)).toMatchObject({ passed: 0, failed: 1 });
+  });
+
   it("does not outweigh the exit code", () => {
     expect(countSummary("3 passed, 0 failed\n", endedBadly)).toMatchObject({ passed: 3, failed: 1 });
     expect(countSummary("3 passed, 2 failed\n", endedBadly)).toMatchObject({ passed: 3, failed: 2 });
