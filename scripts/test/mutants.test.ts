@@ -8,8 +8,12 @@ import { parseSpec } from "../../packages/conformance/src/spec.ts";
 const root = new URL("../../", import.meta.url);
 const known = parseSpec(readFileSync(new URL("SPEC.md", root), "utf8")).map(({ id }) => id);
 const drivers = await Promise.all(
-  ["sqlite", "postgres"].map(async (name) => {
-    const harness = await loadHarness(new URL(`packages/${name}/conformance/harness.ts`, root).href);
+  [
+    ["sqlite", "packages/sqlite/conformance/harness.ts"],
+    ["postgres", "packages/postgres/conformance/harness.ts"],
+    ["lean reference", "packages/conformance/src/reference/lean-harness.ts"],
+  ].map(async ([name = "", path = ""]) => {
+    const harness = await loadHarness(new URL(path, root).href);
     return { name, mutants: mutantsOf(harness) };
   }),
 );
