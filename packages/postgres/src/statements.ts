@@ -300,7 +300,7 @@ select json_build_object('guarded', ${guarded("$1")}, 'woken', (select count(*) 
   having bool_or(locktype = 'relation' and mode = 'RowExclusiveLock' and relation = $1::text::regclass
     and database = (select oid from pg_database where datname = current_database()))
 )
-select pg_postmaster_start_time()::text, pg_is_in_recovery()::text,
+select ${micros("pg_postmaster_start_time()")}, pg_is_in_recovery()::text,
   (select coalesce(max(row_id), 0)::text from ${EVENTS}), (select coalesce(json_agg(w), '[]'::json)::text from writers w)`,
   lastRowId: `select coalesce(max(row_id), 0)::text from ${EVENTS}`,
   listPending: list("pending"),
