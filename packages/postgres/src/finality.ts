@@ -130,8 +130,8 @@ export class Finality {
 }
 
 /**
- * Those of `before` that have not ended. One that had no transaction id yet may have been prepared since under a name of which
- * nothing is known: then every prepared one that is new may be it. Those have an id, so that this ends.
+ * Those of `before` that have not ended. One that had no transaction id yet may have been prepared since under a name of
+ * which nothing is known: then every prepared one that is new may be it. Those have an id, so that this ends.
  */
 function stillOpen(before: readonly Writer[], now: readonly Writer[]): readonly Writer[] {
   const known = new Set(before.flatMap(namesOf));
