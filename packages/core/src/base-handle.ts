@@ -25,6 +25,8 @@ import { type Entry, toEntry } from "./entry.ts";
 import { DovecoteError } from "./errors.ts";
 import { checkFailureCode } from "./failure.ts";
 import type * as api from "./handle.ts";
+import type { KeyDriver } from "./idempotency/driver.ts";
+import { after } from "./in-transaction.ts";
 import { toDate } from "./micros.ts";
 import { checkTenant, closed, type Store } from "./options.ts";
 import {
@@ -58,6 +60,13 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
   protected get driver(): Driver<Tx, Sync> {
     if (this.#store.closing !== undefined) throw closed();
     return this.#store.driver;
+  }
+
+  protected get keyDriver(): KeyDriver<Tx, Sync> {
+    const { name, capabilities, keys } = this.driver;
+    if (!capabilities.keys || keys === undefined)
+      throw new DovecoteError("UNSUPPORTED", `${name} offers no idempotency keys`);
+    return keys;
   }
 
   async claim(given: api.ClaimOptions): Promise<readonly Claim[]> {
@@ -189,17 +198,24 @@ export class BaseHandle<Tx, Sync extends boolean> implements api.Handle {
         handle: this,
         subscribe: driver.capabilities.notify ? (listener) => this.subscribe(listener) : undefined,
         prune: (olderThanMs) => this.#pruneAlone(olderThanMs),
+        sweep: driver.capabilities.keys ? () => this.#sweep() : undefined,
       },
       options,
     );
   }
 
-  /** For the housekeeping of relays. */
-  async #pruneAlone(olderThanMs: number): Promise<api.PruneReport | "busy"> {
+  /** For the housekeeping of relays, as the next one. */
+  async #pruneAlone(olderThanMs: number) {
     const { max: limit } = BOUNDS.limit;
     const request = { tenant: this.#tenant, olderThanMs, quarantined: false, limit, alone: true };
-    const pruned = await this.driver.prune(request);
-    return pruned === "busy" ? pruned : { pruned, more: pruned === limit };
+    const removed = await this.driver.prune(request);
+    return removed === "busy" ? removed : { removed, more: removed === limit };
+  }
+
+  async #sweep() {
+    const { max: limit } = BOUNDS.limit;
+    const removed = await this.keyDriver.sweep(this.#tenant, limit);
+    return { removed, more: removed === limit };
   }
 
   async stats(options?: api.StatsOptions): Promise<api.Stats> {
@@ -356,14 +372,6 @@ function each<T>(claims: unknown, toItem: (claim: unknown, path: string) => T): 
   if (!Array.isArray(claims)) return [toItem(claims, "claim")];
   checkBatch(claims, "claims");
   return claims.map((claim: unknown, index) => toItem(claim, `claims[${index}]`));
-}
-
-/** Applies `fn` to an answer, now or when it arrives. */
-function after<Sync extends boolean, T, U>(
-  answer: InTransaction<Sync, T>,
-  fn: (value: T) => U,
-): InTransaction<Sync, U> {
-  return (answer instanceof Promise ? answer.then(fn) : fn(answer as T)) as InTransaction<Sync, U>;
 }
 
 /** The one outcome of a call with one item. */

@@ -36,6 +36,19 @@ export interface Bounds {
   readonly failureCodeBytes: number;
   readonly failureDetailBytes: number;
   readonly quarantineReasonBytes: number;
+  /** Of an idempotency key, printable ASCII. */
+  readonly idempotencyKeyBytes: number;
+  readonly principalBytes: number;
+  readonly methodBytes: number;
+  readonly pathBytes: number;
+  /** How long an expired answer is still known to have been. */
+  readonly tombstoneMs: Range;
+  /** Of a recorded answer. */
+  readonly status: Range;
+  /** Headers and body of a recorded answer; the default of `maxAnswerBytes`. */
+  readonly answerBytes: number;
+  /** What `maxAnswerBytes` may be set to. */
+  readonly maxAnswerBytes: Range;
   /** Attributes, extensions and data of one event; the default of `maxEventBytes`. */
   readonly eventBytes: number;
   /** What `maxEventBytes` may be set to. */
@@ -66,8 +79,16 @@ export const BOUNDS: Bounds = Object.freeze({
   failureCodeBytes: 128,
   failureDetailBytes: 2048,
   quarantineReasonBytes: 2048,
+  idempotencyKeyBytes: 255,
+  principalBytes: 1024,
+  methodBytes: 32,
+  pathBytes: 8192,
+  tombstoneMs: range(0, 366 * DAY),
+  status: range(200, 599),
+  answerBytes: 2 * 1024 * 1024,
   eventBytes: 65_536,
   maxEventBytes: range(1, 64 * 1024 * 1024),
+  maxAnswerBytes: range(1, 64 * 1024 * 1024),
   attempt: 2_147_483_647,
   tokenBytes: 16,
   busyBudgetMs: range(0, 10 * 60 * SECOND),

@@ -30,4 +30,6 @@ export interface Capabilities {
   readonly tail: boolean;
   /** `subscribe` is offered: a commit of any process wakes subscribers (WAKE-01). `false`: it rejects `UNSUPPORTED`. */
   readonly notify: boolean;
+  /** `keys` and `inbox` are offered (KEY-01, INBOX-01). `false`: they reject `UNSUPPORTED`. */
+  readonly keys: boolean;
 }

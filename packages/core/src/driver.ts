@@ -14,6 +14,7 @@
  */
 import type { Capabilities } from "./capabilities.ts";
 import type { EventRecord } from "./event/event.ts";
+import type { KeyDriver } from "./idempotency/driver.ts";
 
 /** The states of a delivery. */
 export type DeliveryState = "pending" | "claimed" | "delivered" | "quarantined";
@@ -354,6 +355,8 @@ export interface Driver<Tx, Sync extends boolean, Own extends Tx = Tx> {
    * capability `notify` is declared.
    */
   subscribe(listener: () => void): Promise<() => Promise<void>>;
+  /** Idempotency keys and the inbox; only used if the capability `keys` is declared. */
+  readonly keys?: KeyDriver<Tx, Sync>;
   /**
    * Releases what the driver opened and nothing that the user passed in. Idempotent (LIFE-02 to LIFE-05). Calls that
    * still wait for a lock reject `CLOSED`; later ones do not reach the driver.

@@ -1,4 +1,5 @@
 /** The portable API as its users see it: one handle per tenant, and the admin handle that spans tenants. */
+
 import type { Capabilities } from "./capabilities.ts";
 import type { Claim, ClaimRef } from "./claim.ts";
 import type {
@@ -15,6 +16,8 @@ import type {
 import type { Entry } from "./entry.ts";
 import type { NewEvent } from "./event/event.ts";
 import type { CloudEventLike } from "./event/sdk.ts";
+import type { Keys } from "./idempotency/api.ts";
+import type { Inbox } from "./idempotency/inbox.ts";
 import type { RelayOptions } from "./relay/options.ts";
 import type { Relay } from "./relay/relay.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -289,8 +292,12 @@ export interface Handle {
 }
 
 /** Everything of one tenant. Another tenant's row is `NOT_FOUND`, also with its row id and token (TENANT-01). */
-export interface TenantHandle<Tx, Sync extends boolean> extends Handle {
+export interface TenantHandle<Tx, Sync extends boolean, Own extends Tx = Tx> extends Handle {
   readonly tenantId: string;
+  /** Idempotency keys of this tenant: what makes an operation safe to retry. */
+  readonly keys: Keys<Tx, Sync, Own>;
+  /** What consumers of this tenant have done with events: redelivered ones are seen. */
+  readonly inbox: Inbox<Tx, Sync>;
 
   /**
    * Writes an event in the caller's open transaction: it commits or vanishes with it (TX-01, TX-02).
@@ -355,11 +362,11 @@ export interface AdminHandle<Tx, Sync extends boolean> extends Handle {
  * const acme = dovecote.tenant("acme");
  */
 export interface Dovecote<Tx, Sync extends boolean, Own extends Tx = Tx>
-  extends TenantHandle<Tx, Sync>,
+  extends TenantHandle<Tx, Sync, Own>,
     AsyncDisposable {
   readonly capabilities: Capabilities;
   /** The handle of one tenant; at most 255 bytes. */
-  tenant(id: string): TenantHandle<Tx, Sync>;
+  tenant(id: string): TenantHandle<Tx, Sync, Own>;
   /** The handle that spans tenants. */
   admin(): AdminHandle<Tx, Sync>;
   /** Creates or updates the schema; a no-op when it is current. Nothing else ever does (SCHEMA-08). */

@@ -17,6 +17,39 @@ export { fromStructuredJson } from "./event/structured.ts";
 export { checkTraceContext, type TraceContext } from "./event/trace-context.ts";
 export type { Redact } from "./failure.ts";
 export type * from "./handle.ts";
+export type * from "./idempotency/api.ts";
+export { type BeginStep, beginStep, type StoredKey } from "./idempotency/begin.ts";
+export type { KeyClaim, KeyClaimRef } from "./idempotency/claim.ts";
+export type * from "./idempotency/driver.ts";
+export {
+  type DeclaredField,
+  type DeclaredFile,
+  type Fingerprint,
+  type Fingerprints,
+  fingerprint,
+} from "./idempotency/fingerprint.ts";
+export type { Inbox, OnceOptions, OnceOutcome } from "./idempotency/inbox.ts";
+export type {
+  KeyResponse,
+  RecordedResponse,
+  RunAnswer,
+  UnreplayableResponse,
+} from "./idempotency/response.ts";
+export type {
+  RecordRunContext,
+  RecordRunOptions,
+  RunContext,
+  RunOptions,
+  RunOutcome,
+  RunResponse,
+  TransactionHandler,
+  TransactionRunContext,
+  TransactionRunOptions,
+} from "./idempotency/run.ts";
+export { type RecordPolicy, recordsByDefault } from "./idempotency/run-options.ts";
+export type { KeyScope } from "./idempotency/scope.ts";
+export { type KeyTimes, recordState, type Situation, situationOf, sweepAt } from "./idempotency/situation.ts";
+export { isThenable } from "./in-transaction.ts";
 export { Listeners } from "./listeners.ts";
 export { checkStoreOptions, type DovecoteOptions } from "./options.ts";
 export { createDovecote, DEFAULT_TENANT } from "./outbox.ts";

@@ -11,6 +11,13 @@ import type { RandomBytes } from "./token.ts";
 export interface DovecoteOptions {
   /** The most that an event may weigh: UTF-8 bytes of its attributes and extensions, plus data. Default 65,536. */
   readonly maxEventBytes?: number;
+  /** The most of an answer that is recorded, headers and body together. 1 byte to 64 MiB, default 2 MiB. */
+  readonly maxAnswerBytes?: number;
+  /**
+   * Makes the digests of idempotency keys an HMAC, so that short ones cannot be guessed from a copy of the database. At least
+   * 16 bytes, a text as its UTF-8 bytes; the same for every process. With another one no key is known any more.
+   */
+  readonly keySecret?: Uint8Array | string;
   /** Takes secrets out of failure details and quarantine reasons before they are stored. */
   readonly redact?: Redact;
   /** Where tokens come from, for tests. Default: the operating system's CSPRNG. */
@@ -27,8 +34,12 @@ export function checkStoreOptions(
   given: unknown,
   driverMembers: readonly string[] = [],
 ): { readonly store: DovecoteOptions; readonly driver: Record<string, unknown> } {
-  const members = ["maxEventBytes", "redact", "randomBytes", ...driverMembers];
-  const { maxEventBytes, redact, randomBytes, ...driver } = checkOptions(given, members, "options");
+  const members = ["maxEventBytes", "maxAnswerBytes", "keySecret", "redact", "randomBytes", ...driverMembers];
+  const { maxEventBytes, maxAnswerBytes, keySecret, redact, randomBytes, ...driver } = checkOptions(
+    given,
+    members,
+    "options",
+  );
   if (redact !== undefined && typeof redact !== "function")
     throw invalid("options.redact", "a function", redact);
   if (randomBytes !== undefined && typeof randomBytes !== "function") {
@@ -40,16 +51,32 @@ export function checkStoreOptions(
       BOUNDS.maxEventBytes,
       "options.maxEventBytes",
     ),
+    maxAnswerBytes: checkWhole(
+      orDefault(maxAnswerBytes, BOUNDS.answerBytes),
+      BOUNDS.maxAnswerBytes,
+      "options.maxAnswerBytes",
+    ),
+    ...(keySecret !== undefined && { keySecret: checkSecret(keySecret) }),
     ...(redact !== undefined && { redact: redact as Redact }),
     ...(randomBytes !== undefined && { randomBytes: randomBytes as RandomBytes }),
   };
   return { store, driver };
 }
 
+const SHORTEST_SECRET = 16;
+
+function checkSecret(value: unknown): Uint8Array {
+  const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
+  if (bytes instanceof Uint8Array && bytes.length >= SHORTEST_SECRET) return new Uint8Array(bytes);
+  throw invalid("options.keySecret", `at least ${SHORTEST_SECRET} bytes`, `a ${typeof value}`);
+}
+
 /** What every handle of a store shares. */
 export interface Store<Tx, Sync extends boolean, Own extends Tx = Tx> {
   readonly driver: Driver<Tx, Sync, Own>;
   readonly maxEventBytes: number;
+  readonly maxAnswerBytes: number;
+  readonly keySecret: Uint8Array | undefined;
   readonly redact: Redact | undefined;
   readonly randomBytes: RandomBytes;
   readonly snapshots: OpenSnapshots;

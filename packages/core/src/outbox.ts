@@ -5,6 +5,8 @@ import { BOUNDS } from "./bounds.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Driver, InTransaction, MigrateReport, SchemaReport } from "./driver.ts";
 import type * as api from "./handle.ts";
+import { createInbox, type Inbox, type InboxStore } from "./idempotency/inbox.ts";
+import { Keys } from "./idempotency/keys.ts";
 import { checkStoreOptions, checkTenant, closed, type DovecoteOptions, type Store } from "./options.ts";
 import { OpenSnapshots } from "./snapshot.ts";
 import { systemRandomBytes } from "./token.ts";
@@ -21,11 +23,19 @@ export function createDovecote<Tx, Sync extends boolean, Own extends Tx = Tx>(
   driver: Driver<Tx, Sync, Own>,
   options: DovecoteOptions = {},
 ): api.Dovecote<Tx, Sync, Own> {
-  const { maxEventBytes = BOUNDS.eventBytes, redact, randomBytes } = checkStoreOptions(options).store;
+  const {
+    maxEventBytes = BOUNDS.eventBytes,
+    maxAnswerBytes = BOUNDS.answerBytes,
+    keySecret,
+    redact,
+    randomBytes,
+  } = checkStoreOptions(options).store;
   const store: Store<Tx, Sync, Own> = {
     driver,
     maxEventBytes,
     redact,
+    maxAnswerBytes,
+    keySecret: keySecret as Uint8Array | undefined,
     randomBytes: randomBytes ?? systemRandomBytes,
     snapshots: new OpenSnapshots(),
     closing: undefined,
@@ -34,12 +44,30 @@ export function createDovecote<Tx, Sync extends boolean, Own extends Tx = Tx>(
   return new RootHandle(store);
 }
 
-class Tenant<Tx, Sync extends boolean> extends BaseHandle<Tx, Sync> implements api.TenantHandle<Tx, Sync> {
+class Tenant<Tx, Sync extends boolean, Own extends Tx>
+  extends BaseHandle<Tx, Sync>
+  implements api.TenantHandle<Tx, Sync, Own>
+{
   readonly tenantId: string;
+  readonly keys: Keys<Tx, Sync, Own>;
+  readonly inbox: Inbox<Tx, Sync>;
 
-  constructor(store: Store<Tx, Sync>, tenantId: string) {
+  constructor(store: Store<Tx, Sync, Own>, tenantId: string) {
     super(store, tenantId);
     this.tenantId = tenantId;
+    const shared: InboxStore<Tx, Sync> = {
+      driver: () => this.keyDriver,
+      asynchronous: () => this.driver.capabilities.asyncTransactions,
+      tenant: tenantId,
+      inTransaction: (call) => this.inTransaction(call),
+    };
+    const { keySecret: secret, maxAnswerBytes, randomBytes } = store;
+    const transaction = async <T>(fn: (tx: Own) => T): Promise<Awaited<T>> => {
+      if (store.closing !== undefined) throw closed();
+      return store.driver.transaction(fn);
+    };
+    this.keys = new Keys({ ...shared, secret, maxAnswerBytes, randomBytes, transaction });
+    this.inbox = createInbox(shared);
   }
 
   enqueue(tx: Tx, event: unknown, options?: api.EnqueueOptions): InTransaction<Sync, api.Enqueued> {
@@ -88,7 +116,7 @@ class Admin<Tx, Sync extends boolean> extends BaseHandle<Tx, Sync> implements ap
 }
 
 class RootHandle<Tx, Sync extends boolean, Own extends Tx>
-  extends Tenant<Tx, Sync>
+  extends Tenant<Tx, Sync, Own>
   implements api.Dovecote<Tx, Sync, Own>
 {
   readonly #store: Store<Tx, Sync, Own>;
@@ -104,7 +132,7 @@ class RootHandle<Tx, Sync extends boolean, Own extends Tx>
     return this.#store.driver.capabilities;
   }
 
-  tenant(id: string): api.TenantHandle<Tx, Sync> {
+  tenant(id: string): api.TenantHandle<Tx, Sync, Own> {
     return new Tenant(this.#store, checkTenant(id, "id"));
   }
 

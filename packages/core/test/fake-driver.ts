@@ -17,6 +17,7 @@ const capabilities: Capabilities = {
   clock: "host",
   tail: false,
   notify: true,
+  keys: false,
 };
 
 const event: EventRecord = {

@@ -31,8 +31,10 @@ export interface RelayHooks {
   error?(event: { readonly error: DovecoteError; readonly doing: string }): void;
   /** Nothing was due; asked again after `waitMs`, or earlier when woken. */
   idle?(event: { readonly waitMs: number }): void;
-  /** Old rows were removed. */
+  /** Old events were removed. */
   pruned?(event: { readonly rows: number }): void;
+  /** Idempotency keys and marks of the inbox that were worth nothing any more were removed. */
+  swept?(event: { readonly rows: number }): void;
 }
 
 export class Hooks {

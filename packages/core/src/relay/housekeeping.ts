@@ -1,15 +1,24 @@
-/** Removes old rows from time to time, one bounded batch after another, one relay at a time. */
+/** Removes from time to time what is worth nothing any more, one bounded batch after another. */
 import type { Hooks } from "./hooks.ts";
 import type { RelayPlan } from "./options.ts";
 import { type Scheduler, Wake } from "./scheduler.ts";
 
 /** One batch; `busy` if another relay is at it. */
-export type Prune = (
-  olderThanMs: number,
-) => Promise<{ readonly pruned: number; readonly more: boolean } | "busy">;
+type Batch = { readonly removed: number; readonly more: boolean } | "busy";
+
+/** What can be removed. */
+export interface Removing {
+  /** Delivered events. One relay at a time. */
+  prune(olderThanMs: number): Promise<Batch>;
+  /**
+   * Idempotency keys, and marks of the inbox. Any number of relays at a time: each skips what others are at. `undefined`:
+   * the driver has none.
+   */
+  readonly sweep: (() => Promise<Batch>) | undefined;
+}
 
 export class Housekeeping {
-  readonly #prune: Prune;
+  readonly #store: Removing;
   readonly #retention: NonNullable<RelayPlan["retention"]>;
   readonly #scheduler: Scheduler;
   readonly #hooks: Hooks;
@@ -18,12 +27,12 @@ export class Housekeeping {
   #working: Promise<void> | undefined;
 
   constructor(
-    prune: Prune,
+    store: Removing,
     retention: NonNullable<RelayPlan["retention"]>,
     scheduler: Scheduler,
     hooks: Hooks,
   ) {
-    this.#prune = prune;
+    this.#store = store;
     this.#retention = retention;
     this.#scheduler = scheduler;
     this.#hooks = hooks;
@@ -49,16 +58,25 @@ export class Housekeeping {
   }
 
   async #tidy(): Promise<void> {
+    const { deliveredMs, keys } = this.#retention;
+    if (deliveredMs !== undefined) {
+      await this.#remove("prune", "pruned", () => this.#store.prune(deliveredMs));
+    }
+    const { sweep } = this.#store;
+    if (keys && sweep !== undefined) await this.#remove("sweep", "swept", sweep);
+  }
+
+  async #remove(doing: string, hook: "pruned" | "swept", next: () => Promise<Batch>): Promise<void> {
     try {
       for (let more = true; more && !this.#stopped; ) {
-        const batch = await this.#prune(this.#retention.deliveredMs);
+        const batch = await next();
         if (batch === "busy") return;
-        if (batch.pruned > 0) this.#hooks.call("pruned", { rows: batch.pruned });
+        if (batch.removed > 0) this.#hooks.call(hook, { rows: batch.removed });
         more = batch.more;
         await this.#scheduler.turn();
       }
     } catch (error) {
-      this.#hooks.error(error, "prune");
+      this.#hooks.error(error, doing);
     }
   }
 }

@@ -1,5 +1,5 @@
 /** What a relay is made with. */
-import { checkName, checkOptions, checkWhole, invalid, orDefault } from "../arguments.ts";
+import { checkBoolean, checkName, checkOptions, checkWhole, invalid, orDefault } from "../arguments.ts";
 import { BOUNDS, type Range } from "../bounds.ts";
 import type { Claim } from "../claim.ts";
 import type { OutboxEvent } from "../event/event.ts";
@@ -65,10 +65,12 @@ export interface RelayOptions {
   readonly lingerMs?: number;
   /** How long handlers may go on after the relay was told to stop. 0 to 24 h, default 10,000. */
   readonly shutdownTimeoutMs?: number;
-  /** Removes delivered events. Without it, or a `prune` of your own, the tables grow for ever. */
+  /** Removes what is over. Without it, or a `prune` and a `keys.sweep` of your own, the tables grow for ever. */
   readonly retention?: {
-    /** Removed when delivered longer ago than this. 1 ms to 366 days. */
-    readonly deliveredMs: number;
+    /** Events, when delivered longer ago than this. 1 ms to 366 days. Default: none. */
+    readonly deliveredMs?: number;
+    /** `true`: idempotency keys and marks of the inbox, by the times that they were given. Default `false`. */
+    readonly keys?: boolean;
     /** How often, in ms. 10 ms to 24 h, default 60,000. */
     readonly everyMs?: number;
   };
@@ -89,7 +91,9 @@ export interface RelayPlan {
   readonly backoff: Backoff;
   readonly lingerMs: number;
   readonly shutdownTimeoutMs: number;
-  readonly retention: { readonly deliveredMs: number; readonly everyMs: number } | undefined;
+  readonly retention:
+    | { readonly deliveredMs: number | undefined; readonly keys: boolean; readonly everyMs: number }
+    | undefined;
   readonly hooks: RelayHooks;
   readonly around: AroundDelivery | undefined;
 }
@@ -128,6 +132,7 @@ const HOOKS: readonly (keyof RelayHooks)[] = [
   "error",
   "idle",
   "pruned",
+  "swept",
 ];
 
 /** @throws `INVALID_ARGUMENT` */
@@ -194,11 +199,19 @@ function toBackoff(given: unknown): Backoff {
 
 function toRetention(given: unknown): RelayPlan["retention"] {
   if (given === undefined) return undefined;
-  const { deliveredMs, everyMs } = checkOptions(given, ["deliveredMs", "everyMs"], "options.retention");
-  return {
-    deliveredMs: checkWhole(deliveredMs, BOUNDS.retentionMs, "options.retention.deliveredMs"),
-    everyMs: checkWhole(orDefault(everyMs, DEFAULTS.everyMs), RANGES.everyMs, "options.retention.everyMs"),
+  const path = "options.retention";
+  const { deliveredMs, keys, everyMs } = checkOptions(given, ["deliveredMs", "keys", "everyMs"], path);
+  const plan = {
+    deliveredMs:
+      deliveredMs === undefined
+        ? undefined
+        : checkWhole(deliveredMs, BOUNDS.retentionMs, `${path}.deliveredMs`),
+    keys: checkBoolean(orDefault(keys, false), `${path}.keys`),
+    everyMs: checkWhole(orDefault(everyMs, DEFAULTS.everyMs), RANGES.everyMs, `${path}.everyMs`),
   };
+  if (plan.deliveredMs === undefined && !plan.keys)
+    throw invalid(path, "deliveredMs, keys: true or both", given);
+  return plan;
 }
 
 function toHooks(given: unknown): RelayHooks {

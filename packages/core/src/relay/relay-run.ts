@@ -7,7 +7,7 @@ import { Claimer } from "./claimer.ts";
 import { delivered, failed } from "./delivery.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Hooks } from "./hooks.ts";
-import { Housekeeping, type Prune } from "./housekeeping.ts";
+import { Housekeeping, type Removing } from "./housekeeping.ts";
 import { Job, lostClaim, timedOut } from "./job.ts";
 import type { RelayPlan } from "./options.ts";
 import { type Scheduler, Wake } from "./scheduler.ts";
@@ -16,11 +16,10 @@ import { Suspects } from "./suspects.ts";
 import type { Ending } from "./verdict.ts";
 
 /** What a relay needs of a store. */
-export interface RelayStore {
+export interface RelayStore extends Removing {
   readonly handle: Pick<Handle, "claim" | "renew" | "settle">;
   /** Calls back when events may have become due; `undefined` where there are no wake-ups. */
   readonly subscribe: Subscribe | undefined;
-  readonly prune: Prune;
 }
 
 /** How many claims ended in each way. */
@@ -124,8 +123,7 @@ export class RelayRun {
     if (stop.aborted) onStop();
     this.#heartbeat.start();
     const { retention } = this.#plan;
-    const housekeeping =
-      retention && new Housekeeping(this.#store.prune, retention, this.#scheduler, this.#hooks);
+    const housekeeping = retention && new Housekeeping(this.#store, retention, this.#scheduler, this.#hooks);
     housekeeping?.start();
     const { subscribe } = this.#store;
     const wakeUps =

@@ -44,13 +44,16 @@ export interface Relay {
 
 const DAY = 24 * 3_600_000;
 
-/** @throws `INVALID_ARGUMENT` */
+/** @throws `INVALID_ARGUMENT`, `UNSUPPORTED` */
 export function createRelay(
   store: RelayStore,
   options: RelayOptions,
   scheduler: Scheduler = systemScheduler,
 ): Relay {
   const plan = toRelayPlan(options);
+  if (plan.retention?.keys && store.sweep === undefined) {
+    throw new DovecoteError("UNSUPPORTED", "the driver has no idempotency keys to be swept");
+  }
   let running = false;
 
   async function once<T>(run: () => Promise<T>): Promise<T> {
