@@ -57,6 +57,15 @@ const MAX_PAGES = 4_294_967_294;
 /** `client` is the connection of the session, `db` another one to its file. */
 export function faultsOf(db: Database.Database, client: Database.Database, file: string): Faults {
   return {
+    async ageKeys(ms) {
+      db.prepare(
+        `update dovecote_idempotency_keys set claim_expires_at = claim_expires_at - :micros,
+        acquired_at = acquired_at - :micros, completed_at = completed_at - :micros, sweep_at = sweep_at - :micros`,
+      ).run({ micros: ms * 1000 });
+      db.prepare("update dovecote_inbox set seen_at = seen_at - :micros, sweep_at = sweep_at - :micros").run({
+        micros: ms * 1000,
+      });
+    },
     async expireLeases(rowIds) {
       const expire = db.prepare(`update dovecote_deliveries
         set claim_expires_at = cast(round(unixepoch('subsec') * 1000) as integer) * 1000 - 1000

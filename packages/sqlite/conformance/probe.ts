@@ -30,6 +30,14 @@ export function probeOf(db: Database.Database): Probe {
       const rows = db.prepare(EVENTS).all() as ProbedEvent[];
       return rows.map((row) => ({ ...row, data: row.dataKind === "absent" ? null : row.data }));
     },
+    async keys() {
+      const rows = db
+        .prepare("select * from dovecote_idempotency_keys order by scope_digest, key_digest")
+        .all();
+      return (rows as Record<string, unknown>[]).map((row) =>
+        Object.fromEntries(Object.entries(row).map(([name, value]) => [name, textOf(value)])),
+      );
+    },
     async businessRows() {
       return db.prepare("select id from business order by id").pluck().all() as string[];
     },
@@ -40,4 +48,9 @@ export function probeOf(db: Database.Database): Probe {
         .get() as number;
     },
   };
+}
+
+function textOf(value: unknown): string | null {
+  if (value === null) return null;
+  return value instanceof Uint8Array ? Buffer.from(value).toString("hex") : String(value);
 }

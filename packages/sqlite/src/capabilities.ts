@@ -14,6 +14,7 @@ export function capabilitiesOf({ memory }: { readonly memory: boolean }): Capabi
     clock: "host",
     tail: true,
     notify: true,
+    keys: true,
   });
 }
 

@@ -5,7 +5,13 @@ import { readCatalogue } from "./catalogue.ts";
 import type { SqliteClient } from "./client.ts";
 import { applyMigrations, NEEDS, readMarker } from "./schema.ts";
 
-const TABLES = ["dovecote_events", "dovecote_deliveries", "dovecote_schema"] as const;
+const TABLES = [
+  "dovecote_events",
+  "dovecote_deliveries",
+  "dovecote_idempotency_keys",
+  "dovecote_inbox",
+  "dovecote_schema",
+] as const;
 
 /** What is expected is read from a fresh database in memory, so that it cannot differ from what `migrate` makes. */
 let expected: Catalogue | undefined;

@@ -7,6 +7,7 @@ import type {
   DriverSnapshot,
   EnqueueOutcome,
   EnqueueRow,
+  KeyDriver,
   ListRequest,
   MigrateReport,
   PageRequest,
@@ -22,7 +23,7 @@ import type {
   StoredRow,
   TailPage,
 } from "@dovecote/core";
-import { assertSchemaUsable, DovecoteError, judgeSchema } from "@dovecote/core";
+import { assertSchemaUsable, DovecoteError, isThenable, judgeSchema } from "@dovecote/core";
 import { capabilitiesOf } from "./capabilities.ts";
 import { checkSchema } from "./check-schema.ts";
 import { anyDue, claim } from "./claim.ts";
@@ -36,6 +37,7 @@ import {
 import { Connection } from "./connection.ts";
 import { enqueue } from "./enqueue.ts";
 import { isSchemaFault, toDovecoteError } from "./errors.ts";
+import * as keys from "./keys.ts";
 import { withLock } from "./lock-wait.ts";
 import { prune } from "./prune.ts";
 import { inspect, lastRowId, list, page, stats } from "./read.ts";
@@ -215,6 +217,30 @@ export class SqliteDriver<Client extends SqliteClient>
     });
   }
 
+  readonly keys: KeyDriver<SqliteHandle, true> = {
+    begin: async (request) => {
+      const step = await this.#read("begin", () => keys.beginRead(this.#connection, request));
+      return keys.isCertain(step) ? step : this.#write("begin", () => keys.begin(this.#connection, request));
+    },
+    renew: (proof, leaseMs) => this.#write("keys.renew", () => keys.renew(this.#connection, proof, leaseMs)),
+    release: (proof) => this.#write("keys.release", () => keys.release(this.#connection, proof)),
+    complete: (proof, answer) =>
+      this.#write("complete", () => keys.complete(this.#connection, proof, answer)),
+    completeIn: (tx, proof, answer) =>
+      this.#joining(tx, "complete", (connection) => keys.complete(connection, proof, answer)),
+    holdIn: (tx, proof) => this.#joining(tx, "hold", (connection) => keys.hold(connection, proof)),
+    completeHeldIn: (tx, proof, answer) =>
+      this.#joining(tx, "complete", (connection) => keys.completeHeld(connection, proof, answer)),
+    resolve: (address, to) => this.#write("resolve", () => keys.resolve(this.#connection, address, to)),
+    inspect: (address) => this.#read("inspect", () => keys.inspect(this.#connection, address)),
+    listStuck: (tenant, limit) =>
+      this.#read("keys.list", () => keys.listStuck(this.#connection, tenant, limit)),
+    sweep: (tenant, limit) => this.#write("sweep", () => keys.sweep(this.#connection, tenant, limit)),
+    forget: (tenant, principal, limit) =>
+      this.#write("forget", () => keys.forget(this.#connection, tenant, principal, limit)),
+    markIn: (tx, mark) => this.#joining(tx, "inbox.once", (connection) => keys.mark(connection, mark)),
+  };
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#waker.close();
@@ -347,11 +373,6 @@ function runCallback<Client extends SqliteClient, T>(
   // What it still does is the caller's; its rejection would otherwise end the process.
   Promise.resolve(result).catch(() => {});
   throw asyncRefused();
-}
-
-function isThenable(value: unknown): boolean {
-  if ((typeof value !== "object" && typeof value !== "function") || value === null) return false;
-  return typeof (value as { then?: unknown }).then === "function";
 }
 
 function asyncRefused(): DovecoteError {

@@ -19,6 +19,8 @@ import { openWritable, type Synchronous } from "./open.ts";
 
 // What an application needs beside the store, so that it installs one package.
 export {
+  type BeginOptions,
+  type Begun,
   BOUNDS,
   type Claim,
   type ClaimRef,
@@ -26,14 +28,24 @@ export {
   DovecoteError,
   type Entry,
   type ErrorCode,
+  type Fingerprint,
+  fingerprint,
   fromCloudEvent,
   isDecoded,
   isDovecoteError,
+  type KeyClaim,
+  type KeyResponse,
+  type KeyScope,
   type NewEvent,
   type OutboxEvent,
   Quarantine,
+  type RecordRunOptions,
   Release,
   RetryLater,
+  type RunOptions,
+  type RunOutcome,
+  recordsByDefault,
+  type TransactionRunOptions,
   toStructuredJson,
 } from "@dovecote/core";
 export { capabilities } from "./capabilities.ts";

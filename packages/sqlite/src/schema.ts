@@ -8,10 +8,11 @@ import {
 } from "@dovecote/core";
 import type { SqliteClient } from "./client.ts";
 import { outbox } from "./migrations/0001-outbox.ts";
+import { idempotency } from "./migrations/0002-idempotency.ts";
 
-const MIGRATIONS = [outbox] as const;
+const MIGRATIONS = [outbox, idempotency] as const;
 
-export const NEEDS: SchemaNeeds = { version: 1, needed: 1 };
+export const NEEDS: SchemaNeeds = { version: 2, needed: 2 };
 
 const MARKER = "insert into dovecote_schema (id, version, requires) values (1, ?, ?)";
 

@@ -7,6 +7,7 @@
  * Every scan names its index with INDEXED BY: with stale or missing statistics SQLite otherwise picks an index whose
  * cost grows with the backlog of others. A missing index is then an error instead of a slow query.
  */
+import { KEY_STATEMENTS, type KeyStatementName } from "./key-statements.ts";
 
 /** Resolution 1 ms, stored as microseconds. `unixepoch('subsec')` is a REAL: rounding keeps .001 from becoming .000999. */
 const NOW = "cast(round(unixepoch('subsec') * 1000) as integer) * 1000";
@@ -238,6 +239,7 @@ export const STATEMENTS: StatementTexts = {
     select row_id, tenant_id, stream, 'pending', :now, 0, 0 from dovecote_events where row_id = :rowId
     on conflict (event_row_id) do nothing`,
   eventExists: "select 1 as found from dovecote_events where row_id = :rowId",
+  ...KEY_STATEMENTS,
 };
 
 /** Statement texts by name; the conformance suite's mutants replace one of them. */
@@ -303,4 +305,5 @@ export type StatementName =
   | "oldestDueAll"
   | "oldestDueTenant"
   | "reconcile"
-  | "eventExists";
+  | "eventExists"
+  | KeyStatementName;

@@ -18,7 +18,7 @@ describe("drizzle tables", () => {
     const dovecote = sqlite(db);
     expect(await dovecote.checkSchema()).toMatchObject({ status: "missing" });
     await dovecote.migrate();
-    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
   });
 
   it("SCHEMA-06: a table that is not STRICT is reported", async () => {
@@ -31,6 +31,8 @@ describe("drizzle tables", () => {
     expect(findings.map(({ object, name }) => `${object} ${name}`)).toEqual([
       "table dovecote_events",
       "table dovecote_deliveries",
+      "table dovecote_idempotency_keys",
+      "table dovecote_inbox",
       "table dovecote_schema",
     ]);
   });

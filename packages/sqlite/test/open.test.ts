@@ -95,7 +95,7 @@ describe("arguments", () => {
 
   it.each([0, 600_000])("accepts a budget of %i ms", async (busyBudgetMs) => {
     const space = createSpace();
-    expect((await space.store(space.open(), { busyBudgetMs }).migrate()).version).toBe(1);
+    expect((await space.store(space.open(), { busyBudgetMs }).migrate()).version).toBe(2);
   });
 });
 

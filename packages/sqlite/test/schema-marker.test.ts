@@ -6,6 +6,7 @@ import { schemaSql } from "../src/index.ts";
 import {
   contents,
   createSpace,
+  dropSchema,
   enqueued,
   event,
   ids,
@@ -52,7 +53,7 @@ describe("SCHEMA-05: a database without the schema", () => {
     other.exec("delete from dovecote_schema");
     const second = store(db);
     await refused("SCHEMA_MISSING", () => second.claim({ worker: "w" }));
-    expect(await second.migrate()).toEqual({ applied: [1], version: 1 });
+    expect(await second.migrate()).toEqual({ applied: [1, 2], version: 2 });
     expect((await second.checkSchema()).status).toBe("ok");
   });
 });
@@ -71,7 +72,7 @@ describe("SCHEMA-05: a schema from the future", () => {
   it.each([...LIFECYCLE, ["migrate", (store: Store) => store.migrate()] as const])(
     "that only newer code may write: %s is SCHEMA_TOO_NEW before any write",
     async (_name, call) => {
-      const { dovecote, other, before } = await fromTheFuture({ version: 9, requires: 2 });
+      const { dovecote, other, before } = await fromTheFuture({ version: 9, requires: 3 });
       await refused("SCHEMA_TOO_NEW", () => call(dovecote));
       expect(contents(other)).toEqual(before);
     },
@@ -80,7 +81,7 @@ describe("SCHEMA-05: a schema from the future", () => {
   it.each(JOINING)(
     "that only newer code may write: %s is SCHEMA_TOO_NEW before any write",
     async (_name, call) => {
-      const { db, dovecote, other, before } = await fromTheFuture({ version: 9, requires: 2 });
+      const { db, dovecote, other, before } = await fromTheFuture({ version: 9, requires: 3 });
       db.exec("begin immediate");
       await refused("SCHEMA_TOO_NEW", () => call(dovecote, db));
       db.exec("commit");
@@ -92,7 +93,7 @@ describe("SCHEMA-05: a schema from the future", () => {
     const space = createSpace();
     const db = space.open();
     db.exec(schemaSql);
-    db.exec("update dovecote_schema set version = 9, requires = 2");
+    db.exec("update dovecote_schema set version = 9, requires = 3");
     const before = readFileSync(space.file);
     await refused("SCHEMA_TOO_NEW", () => space.store(db).migrate());
     expect(db.pragma("journal_mode", { simple: true })).toBe("delete");
@@ -113,7 +114,7 @@ describe("SCHEMA-05: a schema from the future", () => {
   });
 
   it("is reported by checkSchema", async () => {
-    const { dovecote } = await fromTheFuture({ version: 9, requires: 2 });
+    const { dovecote } = await fromTheFuture({ version: 9, requires: 3 });
     expect(await dovecote.checkSchema()).toEqual({ status: "tooNew", version: 9, findings: [] });
   });
 });
@@ -139,9 +140,9 @@ describe("SCHEMA-05: a schema from the past", () => {
     db.exec("begin immediate");
     await refused("SCHEMA_TOO_OLD", () => dovecote.enqueue(db, event()));
     db.exec("rollback");
-    expect(await dovecote.migrate()).toEqual({ applied: [1], version: 1 });
+    expect(await dovecote.migrate()).toEqual({ applied: [1, 2], version: 2 });
     expect(other.prepare("select version, requires from dovecote_schema").get()).toEqual({
-      version: 1,
+      version: 2,
       requires: 1,
     });
     expect(await dovecote.claim({ worker: "w" })).toHaveLength(1);
@@ -162,7 +163,7 @@ describe("SCHEMA-05: a schema that changes after the first use", () => {
   const asking = LIFECYCLE.filter(([name]) => name !== "subscribe");
   it.each(asking)("%s is SCHEMA_MISSING once it was dropped", async (_name, call) => {
     const { dovecote, other } = await used();
-    other.exec("drop table dovecote_deliveries; drop table dovecote_events; drop table dovecote_schema");
+    dropSchema(other);
     await refused("SCHEMA_MISSING", () => call(dovecote));
     expect(contents(other)).toEqual([["business", []]]);
   });
@@ -171,7 +172,7 @@ describe("SCHEMA-05: a schema that changes after the first use", () => {
     "%s is SCHEMA_MISSING once it was dropped, and the transaction remains usable",
     async (_name, call) => {
       const { db, dovecote, other } = await used();
-      other.exec("drop table dovecote_deliveries; drop table dovecote_events; drop table dovecote_schema");
+      dropSchema(other);
       db.exec("begin immediate");
       await refused("SCHEMA_MISSING", () => call(dovecote, db));
       db.exec("insert into business (id) values ('mine'); commit");
@@ -181,7 +182,7 @@ describe("SCHEMA-05: a schema that changes after the first use", () => {
 
   it("works again once it was migrated anew", async () => {
     const { db, dovecote, other } = await used();
-    other.exec("drop table dovecote_deliveries; drop table dovecote_events; drop table dovecote_schema");
+    dropSchema(other);
     await refused("SCHEMA_MISSING", () => dovecote.claim({ worker: "w" }));
     await dovecote.migrate();
     const [rowId] = enqueued(db, dovecote);
@@ -236,7 +237,7 @@ describe("SCHEMA-05: a schema that changes after the first use", () => {
       "constraint dovecote_deliveries_attempts check (attempts between 0 and 2147483647)",
       (found) => found.replace("2147483647", "1 and state <> 'delivered' and available_at > 9e15"),
     );
-    other.exec("update dovecote_schema set version = 2, requires = 2");
+    other.exec("update dovecote_schema set version = 2, requires = 3");
     const before = contents(other);
     await refused("SCHEMA_TOO_NEW", () => dovecote.ack(held));
     await refused("SCHEMA_TOO_NEW", () => dovecote.page(), "every call after it");

@@ -17,8 +17,8 @@ describe("schemaSql", () => {
     expect(contents(db)).toEqual(contents(made));
 
     const dovecote = space.store(db);
-    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
-    expect(await dovecote.migrate()).toEqual({ applied: [], version: 1 });
+    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
+    expect(await dovecote.migrate()).toEqual({ applied: [], version: 2 });
     enqueued(db, dovecote);
     expect(await dovecote.claim({ worker: "w" })).toHaveLength(1);
   });
@@ -67,10 +67,10 @@ reference.close();
 
 describe("SCHEMA-06: checkSchema", () => {
   it("looks at what there is to look at", () => {
-    expect(tables).toHaveLength(3);
-    expect(indexes).toHaveLength(10);
-    expect(columns).toHaveLength(36);
-    expect(checks).toHaveLength(17);
+    expect(tables).toHaveLength(5);
+    expect(indexes).toHaveLength(14);
+    expect(columns).toHaveLength(61);
+    expect(checks).toHaveLength(30);
   });
 
   it("writes nothing", async () => {
@@ -125,17 +125,17 @@ describe("SCHEMA-06: checkSchema", () => {
   it.each([
     [
       "a column's type",
-      "claim_expires_at integer",
-      "claim_expires_at text",
+      "available_at integer",
+      "available_at text",
       "column",
-      "dovecote_deliveries.claim_expires_at",
+      "dovecote_deliveries.available_at",
     ],
     [
       "a column that may be null",
-      "attempts integer not null",
-      "attempts integer",
+      "forgiven integer not null",
+      "forgiven integer",
       "column",
-      "dovecote_deliveries.attempts",
+      "dovecote_deliveries.forgiven",
     ],
     [
       "a column that may not be null",
@@ -254,7 +254,7 @@ describe("SCHEMA-06: checkSchema", () => {
       drop index dovecote_deliveries_pending;
       CREATE INDEX "dovecote_deliveries_pending" ON "dovecote_deliveries" ("available_at")
         WHERE "dovecote_deliveries"."state" =   'pending'`);
-    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
   });
 
   it("answers the same on a connection that speaks bigints", async () => {
@@ -272,7 +272,7 @@ describe("migrate", () => {
     enqueued(db, dovecote, 2);
     other.exec("drop table dovecote_schema; drop index dovecote_deliveries_pending");
     const again = store(db);
-    expect(await again.migrate()).toEqual({ applied: [1], version: 1 });
+    expect(await again.migrate()).toEqual({ applied: [1, 2], version: 2 });
     expect((await again.checkSchema()).status).toBe("ok");
     expect(await again.claim({ worker: "w" })).toHaveLength(2);
   });
@@ -296,7 +296,7 @@ describe("migrate", () => {
 async function reports(dovecote: Store, problem: "missing" | "changed", object: string, name: string) {
   const report = await dovecote.checkSchema();
   expect(report.status).toBe("changed");
-  expect(report.version).toBe(1);
+  expect(report.version).toBe(2);
   const found = report.findings.map((finding) => `${finding.problem} ${finding.object} ${finding.name}`);
   expect(found).toContain(`${problem} ${object} ${name}`);
   return report;

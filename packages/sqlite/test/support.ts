@@ -84,6 +84,13 @@ export function enqueued(db: Database.Database, dovecote: Store, count = 1): rea
     .immediate();
 }
 
+/** Removes every table of the store, and leaves the application's. */
+export function dropSchema(db: Database.Database): void {
+  for (const table of ["deliveries", "events", "idempotency_keys", "inbox", "schema"]) {
+    db.exec(`drop table dovecote_${table}`);
+  }
+}
+
 /** Every row of the three tables, in comparable form. */
 export function contents(other: Database.Database): unknown {
   const tables = other

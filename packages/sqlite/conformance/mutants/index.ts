@@ -5,6 +5,7 @@ import { crash } from "./crash.ts";
 import type { SqliteMutant } from "./define.ts";
 import { fence } from "./fence.ts";
 import { identity } from "./identity.ts";
+import { keys } from "./keys.ts";
 import { lease } from "./lease.ts";
 import { life } from "./life.ts";
 import { schema } from "./schema.ts";
@@ -24,4 +25,5 @@ export const mutants: readonly SqliteMutant[] = [
   ...schema,
   ...life,
   ...crash,
+  ...keys,
 ];
