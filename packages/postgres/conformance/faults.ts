@@ -54,6 +54,13 @@ export function faultsOf(
     ],
   } as const;
   return {
+    async ageKeys(ms) {
+      const past = (column: string): string =>
+        `${column} = ${column} - $1::text::bigint * interval '1 millisecond'`;
+      const keys = ["claim_expires_at", "acquired_at", "completed_at", "sweep_at"].map(past).join(", ");
+      await run(`update ${quoted}.dovecote_idempotency_keys set ${keys}`, [String(ms)]);
+      await run(`update ${quoted}.dovecote_inbox set ${past("seen_at")}, ${past("sweep_at")}`, [String(ms)]);
+    },
     async expireLeases(rowIds) {
       await run(
         `update ${deliveries} set claim_expires_at = clock_timestamp() - interval '1 millisecond'

@@ -21,6 +21,16 @@ export function probeOf(sql: postgresClient.Sql, schema: string): Probe {
   return {
     deliveries: async () => [...(await sql.unsafe<ProbedDelivery[]>(deliveries))],
     events: async () => [...(await sql.unsafe<ProbedEvent[]>(events))],
+    async keys() {
+      const rows = await sql.unsafe<{ record: Record<string, unknown> }[]>(
+        `select row_to_json(k) as record from ${quoted}.dovecote_idempotency_keys k order by scope_digest, key_digest`,
+      );
+      return rows.map(({ record }) =>
+        Object.fromEntries(
+          Object.entries(record).map(([name, value]) => [name, value === null ? null : String(value)]),
+        ),
+      );
+    },
     async businessRows() {
       const rows = await sql.unsafe<{ id: string }[]>(
         `select id from ${quoted}.business order by id collate "C"`,

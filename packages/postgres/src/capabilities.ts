@@ -12,4 +12,5 @@ export const capabilities: Capabilities = Object.freeze({
   clock: "server",
   tail: true,
   notify: false,
+  keys: true,
 });

@@ -2,7 +2,8 @@
 import type { Catalogue } from "@dovecote/core";
 import type { Run } from "./client.ts";
 
-const TABLES = "'dovecote_events', 'dovecote_deliveries', 'dovecote_schema'";
+const TABLES = `'dovecote_events', 'dovecote_deliveries', 'dovecote_idempotency_keys', 'dovecote_inbox',
+  'dovecote_schema'`;
 
 /**
  * $1 the schema, unquoted. Definitions are what Postgres prints of them, without the name of the schema, and without the

@@ -10,6 +10,7 @@ import {
   type DriverSnapshot,
   type EnqueueOutcome,
   type EnqueueRow,
+  type KeyDriver,
   type ListRequest,
   type MigrateReport,
   type PageRequest,
@@ -40,6 +41,7 @@ import { enqueue } from "./enqueue.ts";
 import { afterWrite, isConnectionLoss, isSchemaFault, isTransient, toDovecoteError } from "./errors.ts";
 import { Finality } from "./finality.ts";
 import { Guard } from "./guard.ts";
+import * as keys from "./keys.ts";
 import { channelOf, Listener, type ListenerOptions } from "./listener.ts";
 import { inspect, list, page, stats } from "./read.ts";
 import { redrive, redriveMany } from "./redrive.ts";
@@ -233,6 +235,32 @@ export class PostgresDriver<Client extends PostgresJs>
       return this.#listener.subscribe(listener);
     });
   }
+
+  readonly keys: KeyDriver<PostgresHandle, false> = {
+    begin: (request) => this.#statement("begin", () => keys.begin(this.#rootAnswers, this.#texts, request)),
+    renew: (proof, leaseMs) =>
+      this.#statement("keys.renew", () => keys.renew(this.#rootAnswers, this.#texts, proof, leaseMs)),
+    release: (proof) =>
+      this.#statement("keys.release", () => keys.release(this.#rootAnswers, this.#texts, proof)),
+    complete: (proof, answer) =>
+      this.#statement("complete", () => keys.complete(this.#autocommit, this.#texts, proof, answer)),
+    completeIn: (tx, proof, answer) =>
+      this.#joining(tx, "complete", (via) => keys.complete(via, this.#texts, proof, answer)),
+    holdIn: (tx, proof) => this.#joining(tx, "hold", (via) => keys.hold(via, this.#texts, proof)),
+    completeHeldIn: (tx, proof, answer) =>
+      this.#joining(tx, "complete", (via) => keys.completeHeld(via, this.#texts, proof, answer)),
+    resolve: (address, to) =>
+      this.#statement("resolve", () => keys.resolve(this.#rootAnswers, this.#texts, address, to)),
+    inspect: (address) =>
+      this.#statement("inspect", () => keys.inspect(this.#rootAnswers, this.#texts, address)),
+    listStuck: (tenant, limit) =>
+      this.#statement("keys.list", () => keys.listStuck(this.#rootAnswers, this.#texts, tenant, limit)),
+    sweep: (tenant, limit) =>
+      this.#statement("sweep", () => keys.sweep(this.#rootAnswers, this.#texts, tenant, limit)),
+    forget: (tenant, principal, limit) =>
+      this.#statement("forget", () => keys.forget(this.#rootAnswers, this.#texts, tenant, principal, limit)),
+    markIn: (tx, mark) => this.#joining(tx, "inbox.once", (via) => keys.mark(via, this.#texts, mark)),
+  };
 
   async close(): Promise<void> {
     this.#listener?.close();

@@ -34,6 +34,10 @@ export interface DovecoteTables {
   readonly dovecoteEvents: PgTable;
   /** One row per event, mutable. Never write to it: every write has to prove its claim. */
   readonly dovecoteDeliveries: PgTable;
+  /** One row per idempotency key, by digests. Never write to it, either. */
+  readonly dovecoteIdempotencyKeys: PgTable;
+  /** What consumers have seen. */
+  readonly dovecoteInbox: PgTable;
   /** The marker of the version; one row. */
   readonly dovecoteSchema: PgTable;
 }
@@ -43,7 +47,8 @@ export interface DovecoteTables {
  *
  * @example
  * // in the schema file of drizzle-kit
- * export const { dovecoteEvents, dovecoteDeliveries, dovecoteSchema } = dovecoteTables();
+ * export const { dovecoteEvents, dovecoteDeliveries, dovecoteIdempotencyKeys, dovecoteInbox, dovecoteSchema } =
+ *   dovecoteTables();
  */
 export function dovecoteTables(schema = "public"): DovecoteTables {
   // drizzle refuses a pgSchema of the name "public".
@@ -148,6 +153,74 @@ export function dovecoteTables(schema = "public"): DovecoteTables {
     },
   );
 
+  const dovecoteIdempotencyKeys = table(
+    "dovecote_idempotency_keys",
+    {
+      scopeDigest: bytea("scope_digest").notNull(),
+      keyDigest: bytea("key_digest").notNull(),
+      tenantId: text("tenant_id").notNull(),
+      principalDigest: bytea("principal_digest"),
+      fingerprintAlgorithm: text("fingerprint_algorithm").notNull(),
+      fingerprint: bytea("fingerprint").notNull(),
+      state: text("state").notNull(),
+      takeover: text("takeover").notNull(),
+      attempts: integer("attempts").notNull(),
+      claimToken: bytea("claim_token"),
+      claimExpiresAt: time("claim_expires_at"),
+      acquiredAt: time("acquired_at").notNull(),
+      retentionMs: rowId("retention_ms").notNull(),
+      tombstoneMs: rowId("tombstone_ms").notNull(),
+      completedAt: time("completed_at"),
+      sweepAt: time("sweep_at"),
+      answerStatus: integer("answer_status"),
+      answerHeaders: text("answer_headers"),
+      answerBody: bytea("answer_body"),
+      unreplayableReason: text("unreplayable_reason"),
+    },
+    (k) => {
+      const named = (name: string): string => `dovecote_idempotency_keys_${name}`;
+      return [
+        primaryKey({ name: named("pkey"), columns: [k.scopeDigest, k.keyDigest] }),
+        index(named("sweep")).on(k.sweepAt).where(sql.raw("sweep_at is not null")),
+        index(named("stuck")).on(k.tenantId, k.claimExpiresAt).where(sql.raw("state = 'claimed'")),
+        index(named("principal")).on(k.principalDigest).where(sql.raw("principal_digest is not null")),
+        check(named("digests"), sql.raw("octet_length(scope_digest) = 32 and octet_length(key_digest) = 32")),
+        check(named("state"), sql.raw("state in ('claimed', 'completed')")),
+        check(named("takeover"), sql.raw("takeover in ('rerun', 'refuse')")),
+        check(named("attempts"), sql.raw("attempts >= 1")),
+        check(named("token"), only("claimed", "claim_token")),
+        check(named("token_size"), sql.raw("octet_length(claim_token) = 16")),
+        check(named("expiry"), only("claimed", "claim_expires_at")),
+        check(named("completed"), only("completed", "completed_at")),
+        check(named("sweep"), sql.raw("(sweep_at is null) = (state = 'claimed' and takeover = 'refuse')")),
+        check(named("answer"), sql.raw("(answer_headers is null) = (answer_body is null)")),
+        check(
+          named("kept"),
+          sql.raw(`case when state = 'completed' then (answer_body is null) = (unreplayable_reason is not null)
+            else answer_status is null and answer_body is null and unreplayable_reason is null end`),
+        ),
+        check(named("status"), sql.raw("answer_status between 200 and 599")),
+        check(named("kept_status"), sql.raw("answer_body is null or answer_status is not null")),
+      ];
+    },
+  );
+
+  const dovecoteInbox = table(
+    "dovecote_inbox",
+    {
+      eventDigest: bytea("event_digest").notNull(),
+      tenantId: text("tenant_id").notNull(),
+      consumer: text("consumer").notNull(),
+      seenAt: time("seen_at").notNull(),
+      sweepAt: time("sweep_at").notNull(),
+    },
+    (marks) => [
+      primaryKey({ name: "dovecote_inbox_pkey", columns: [marks.eventDigest] }),
+      index("dovecote_inbox_sweep").on(marks.sweepAt),
+      check("dovecote_inbox_digest", sql.raw("octet_length(event_digest) = 32")),
+    ],
+  );
+
   const dovecoteSchema = table(
     "dovecote_schema",
     {
@@ -161,5 +234,5 @@ export function dovecoteTables(schema = "public"): DovecoteTables {
     ],
   );
 
-  return { dovecoteEvents, dovecoteDeliveries, dovecoteSchema };
+  return { dovecoteEvents, dovecoteDeliveries, dovecoteIdempotencyKeys, dovecoteInbox, dovecoteSchema };
 }

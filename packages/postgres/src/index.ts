@@ -15,6 +15,8 @@ import { checkSchemaName } from "./schema.ts";
 
 // What an application needs beside the store, so that it installs one package.
 export {
+  type BeginOptions,
+  type Begun,
   BOUNDS,
   type Claim,
   type ClaimRef,
@@ -22,14 +24,24 @@ export {
   DovecoteError,
   type Entry,
   type ErrorCode,
+  type Fingerprint,
+  fingerprint,
   fromCloudEvent,
   isDecoded,
   isDovecoteError,
+  type KeyClaim,
+  type KeyResponse,
+  type KeyScope,
   type NewEvent,
   type OutboxEvent,
   Quarantine,
+  type RecordRunOptions,
   Release,
   RetryLater,
+  type RunOptions,
+  type RunOutcome,
+  recordsByDefault,
+  type TransactionRunOptions,
   toStructuredJson,
 } from "@dovecote/core";
 export { capabilities } from "./capabilities.ts";

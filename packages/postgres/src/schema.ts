@@ -10,11 +10,12 @@ import {
 } from "@dovecote/core";
 import { type PostgresJs, runOf } from "./client.ts";
 import { outbox } from "./migrations/0001-outbox.ts";
+import { idempotency } from "./migrations/0002-idempotency.ts";
 import { safeTransaction } from "./safe-transaction.ts";
 
-const MIGRATIONS = [outbox] as const;
+const MIGRATIONS = [outbox, idempotency] as const;
 
-export const NEEDS: SchemaNeeds = { version: 1, needed: 1 };
+export const NEEDS: SchemaNeeds = { version: 2, needed: 2 };
 
 /** Postgres cuts longer names silently, and then finds nothing under the whole one. */
 const NAME_BYTES = 63;
@@ -46,11 +47,11 @@ function quoteLiteral(text: string): string {
   return text.includes("\\") ? `E'${quoted.replaceAll("\\", "\\\\")}'` : `'${quoted}'`;
 }
 
-/** The statements of one migration in one schema, with its marker. */
+/** The statements of one migration in one schema, with its marker, which is never lowered. */
 function migrationSql({ version, requires, sql }: (typeof MIGRATIONS)[number], schema: string): string {
   return `${sql.replaceAll("{schema}", () => schema)}
-insert into ${schema}.dovecote_schema (id, version, requires) values (1, ${version}, ${requires})
-  on conflict (id) do update set version = excluded.version, requires = excluded.requires;`;
+insert into ${schema}.dovecote_schema as s (id, version, requires) values (1, ${version}, ${requires})
+  on conflict (id) do update set version = greatest(s.version, excluded.version), requires = greatest(s.requires, excluded.requires);`;
 }
 
 /**

@@ -87,3 +87,11 @@ export const ofTenant = (parameter: string, column = "tenant_id"): string =>
 
 /** Of claiming, renewing and settling. */
 export const TOKENS: string = once("$4::text::bytea[]");
+
+/** $1 tenant or null: the tenants that have rows of a state, hopping through the index by tenant. For WITH RECURSIVE. */
+export const tenants = (table: string, state: string): string => `tenants as (
+  select coalesce($1::text, (select min(tenant_id) from ${table} where state = '${state}')) as tenant_id
+  union all
+  select (select min(tenant_id) from ${table} where state = '${state}' and tenant_id > t.tenant_id)
+  from tenants t where t.tenant_id is not null and $1::text is null
+)`;

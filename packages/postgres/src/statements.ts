@@ -12,6 +12,7 @@
  * application has configured there.
  */
 import { claim, duePending, SCOPES } from "./claim-statement.ts";
+import { KEY_STATEMENTS, type KeyStatementName } from "./key-statements.ts";
 import {
   CLAIMABLE,
   DELIVERIES,
@@ -29,6 +30,7 @@ import {
   once,
   type Scope,
   TOKENS,
+  tenants,
   within,
 } from "./shapes.ts";
 
@@ -83,19 +85,11 @@ const REDRIVEN = `state = 'pending', available_at = clock_timestamp(), forgiven 
   last_failure_code = 'quarantined', last_failure_detail = quarantine_reason, last_failed_at = quarantined_at,
   quarantined_at = null, quarantine_reason = null`;
 
-/** $1 tenant or null, $2 state: the tenants that have rows of a state, hopping through the index by tenant. */
-const TENANTS = (state: string): string => `tenants as (
-  select coalesce($1::text, (select min(tenant_id) from ${DELIVERIES} where state = '${state}')) as tenant_id
-  union all
-  select (select min(tenant_id) from ${DELIVERIES} where state = '${state}' and tenant_id > t.tenant_id)
-  from tenants t where t.tenant_id is not null and $1::text is null
-)`;
-
 /** $2 stream, $3 failure code. */
 const FILTER = `${matches("d.stream", "$2")} and ${matches("d.last_failure_code", "$3")}`;
 
 /** Quarantined rows by filter, oldest quarantine first, across tenants if none is named; $4 limit. */
-const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
+const QUARANTINED = `${tenants(DELIVERIES, "quarantined")}, found as materialized (
   select q.event_row_id, q.quarantined_at from tenants t cross join lateral (
     ${first(
       `select d.event_row_id, d.quarantined_at from ${DELIVERIES} d ${MANY}
@@ -113,7 +107,7 @@ const QUARANTINED = `${TENANTS("quarantined")}, found as materialized (
 const prune = (state: "delivered" | "quarantined"): string => `with recursive turn as materialized (
   select case when $4::text is null then true
     else pg_try_advisory_xact_lock(hashtextextended($4::text, 0)) end as ours
-), ${TENANTS(state)}, old as materialized (
+), ${tenants(DELIVERIES, state)}, old as materialized (
   select o.event_row_id from tenants t cross join lateral (
     ${first(
       `select d.event_row_id from ${DELIVERIES} d ${MANY}
@@ -154,7 +148,7 @@ const list = (state: keyof typeof LISTED): string => {
     order by d.tenant_id desc, d.${at} desc, d.event_row_id desc`,
     "$6::text::integer",
   );
-  return `with recursive ${TENANTS(state)}, found as materialized (
+  return `with recursive ${tenants(DELIVERIES, state)}, found as materialized (
   select q.* from tenants t cross join lateral (${newest}) as q
   where t.tenant_id is not null order by q.${at} desc, q.event_row_id desc limit $6::text::integer
 )
@@ -201,6 +195,7 @@ const guarded = (parameter: string): string =>
 const guardedIf = (parameter: string): string => `(${parameter}::text is null or ${guarded(parameter)})`;
 
 const TEXTS: StatementTexts = {
+  ...KEY_STATEMENTS,
   // $1 guard, $2 tenant, $3 rows as JSON in identity order. A repeated identity inserts its first row (ID-06). $4 the
   // channel to wake, or null: the server sends equal notifications of a transaction once, at its commit (WAKE-01).
   enqueue: `with input as materialized (
@@ -331,6 +326,7 @@ export function statementsOf(quotedSchema: string): StatementTexts {
 export type StatementTexts = Readonly<Record<StatementName, string>>;
 
 export type StatementName =
+  | KeyStatementName
   | "enqueue"
   | "storedEvents"
   | "claimAll"

@@ -16,6 +16,6 @@ it("SCHEMA-06: a schema that drizzle-kit generates from the tables is the schema
   const dovecote = postgres(sql, { schema });
   expect(await dovecote.checkSchema()).toMatchObject({ status: "missing" });
   await dovecote.migrate();
-  expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+  expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
   expect(await dovecote.claim({ worker: "w" })).toEqual([]);
 });

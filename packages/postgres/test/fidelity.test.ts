@@ -137,8 +137,8 @@ describe("CLOCK-04: session settings change nothing", () => {
       const { other, schema } = await migrated();
       await other.unsafe(`drop schema ${schema} cascade`);
       const dovecote = postgres(connect({ connection: setting }), { schema });
-      expect(await dovecote.migrate()).toEqual({ applied: [1], version: 1 });
-      expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+      expect(await dovecote.migrate()).toEqual({ applied: [1, 2], version: 2 });
+      expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
       expect(await postgres(other, { schema }).checkSchema()).toMatchObject({ status: "ok" });
     },
   );

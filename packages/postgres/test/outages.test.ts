@@ -1,6 +1,6 @@
 /**
- * A server of its own that stops, crashes, runs out of connections and becomes read-only while an application enqueues and
- * a relay delivers: nobody's process ends, errors are typed, everything that was committed is delivered (RELAY-05).
+ * A server of its own that stops, crashes, runs out of connections and becomes read-only while an application enqueues, another
+ * one pays under idempotency keys, and a relay delivers: nobody's process ends, errors are typed, everything that was committed is delivered (RELAY-05).
  */
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -8,7 +8,7 @@ import { chmodSync, chownSync, mkdtempSync, rmdirSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { isDovecoteError } from "@dovecote/core";
+import { fingerprint, isDovecoteError } from "@dovecote/core";
 import postgresClient from "postgres";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { type Server, startServer } from "../../../tools/postgres-server/src/index.ts";
@@ -92,11 +92,11 @@ interface Busy {
   readonly codes: ReadonlySet<string>;
   /** Errors that are none of the contract. */
   readonly untyped: readonly unknown[];
-  /** Ends both, and answers the ids that were committed and never delivered. */
+  /** Ends all, and answers the ids that were committed and never delivered, and those of payments that were not made once. */
   finish(): Promise<readonly string[]>;
 }
 
-/** An application that enqueues, one transaction after another, and a relay beside it. */
+/** An application that enqueues and one that pays, one transaction after another, and a relay beside them. */
 async function busy(): Promise<Busy> {
   const schema = `outage_${randomUUID().replaceAll("-", "")}`;
   const named = { connection: { application_name: APPLICATION } };
@@ -143,12 +143,48 @@ async function busy(): Promise<Busy> {
       }
     }
   })();
+  const paid = new Map<string, string>();
+  /** Each payment is tried again under its key until it is known to be made; every try would have an event of its own. */
+  const pay = async (key: string): Promise<void> => {
+    const scope = { principal: null, method: "POST", path: "/payments" };
+    const given = {
+      scope,
+      key,
+      fingerprint: fingerprint.json("{}"),
+      takeover: "rerun",
+      leaseMs: 500,
+    } as const;
+    try {
+      const outcome = await dovecote.keys.run(given, async ({ tx }) => {
+        const id = `${key}-${randomUUID()}`;
+        await dovecote.enqueue(tx, event(id));
+        return { status: 200, body: id };
+      });
+      if (outcome.outcome === "completed" || outcome.outcome === "replay") {
+        paid.set(key, Buffer.from(outcome.response.body).toString());
+      }
+    } catch (error) {
+      note(error);
+    }
+    await setImmediate();
+  };
+  const payer = (async () => {
+    for (let n = 0; enqueueing; n++) {
+      const key = `pay-${n}`;
+      while (!paid.has(key)) await pay(key);
+    }
+  })();
+  const notPaidOnce = (): readonly string[] =>
+    [...paid].flatMap(([key, id]) => {
+      const made = [...arrived].filter((each) => each.startsWith(`${key}-`));
+      return made.length === 1 && made[0] === id ? [] : [`${key}: ${made.join(" and ")}`];
+    });
   return {
     schema,
     ...{ committed, delivered, failed, codes, untyped },
     async finish() {
       enqueueing = false;
-      await application;
+      await Promise.all([application, payer]);
       let left = -1;
       while (left !== 0) {
         const stats = await dovecote.stats();
@@ -157,7 +193,7 @@ async function busy(): Promise<Busy> {
       stop.abort();
       await run;
       await sql.unsafe(`drop schema ${schema} cascade`);
-      return [...wanted].filter((id) => !arrived.has(id));
+      return [...[...wanted].filter((id) => !arrived.has(id)), ...notPaidOnce()];
     },
   };
 }

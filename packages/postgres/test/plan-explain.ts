@@ -9,6 +9,7 @@ export interface PlanNode {
   readonly "Index Name"?: string;
   readonly "Index Cond"?: string;
   readonly "Subplan Name"?: string;
+  readonly "Conflict Arbiter Indexes"?: readonly string[];
   readonly Plans?: readonly PlanNode[];
 }
 
@@ -36,7 +37,12 @@ export async function explain(
   }
 }
 
-const STORED: ReadonlySet<string> = new Set(["dovecote_deliveries", "dovecote_events"]);
+const STORED: ReadonlySet<string> = new Set([
+  "dovecote_deliveries",
+  "dovecote_events",
+  "dovecote_idempotency_keys",
+  "dovecote_inbox",
+]);
 
 /**
  * What a plan must not do, whatever the statistics say: read a table, or all that an index holds of it; sort what it did
@@ -64,11 +70,19 @@ export function faultsOf(plan: PlanNode): readonly string[] {
   return faults;
 }
 
-/** By its primary key, or by the digest of its identity: as many rows as the statement was given. */
+/** By its primary key, whole, or by the digest of its identity: as many rows as the statement was given. */
 function isByKey(node: PlanNode): boolean {
   const bitmap = node.Plans?.find((child) => child["Node Type"] === "Bitmap Index Scan");
   const condition = node["Index Cond"] ?? bitmap?.["Index Cond"] ?? "";
-  return /^\(*(event_row_id|row_id|identity_digest) = /.test(condition);
+  return /^\(*(event_row_id|row_id|identity_digest|event_digest|scope_digest = .* AND \(key_digest) = /.test(
+    condition,
+  );
+}
+
+/** Every index that a plan reads, or looks for a conflict in. */
+export function allIndexesOf(plan: PlanNode): readonly string[] {
+  const own = [plan["Index Name"] ?? [], plan["Conflict Arbiter Indexes"] ?? []].flat();
+  return [...new Set([...own, ...(plan.Plans ?? []).flatMap(allIndexesOf)])].sort();
 }
 
 /** By CTE, the indexes that it reads. */
@@ -92,6 +106,12 @@ const texts = (value: string | null): string => JSON.stringify(Array.from({ leng
 const HELD = ["acme", ROWS, each(1), TOKENS];
 const CLAIM = [String(LIMIT), "w", "30000", TOKENS];
 const POSITION = ["1700000000000000", "1000"];
+const DIGEST = "00".repeat(32);
+const ADDRESS = [DIGEST, DIGEST, "acme"];
+const PROOF = [...ADDRESS, "11".repeat(16)];
+const FRESH = [...PROOF, DIGEST, "json-1", DIGEST, "30000", "rerun", "86400000", "0"];
+const ANSWER = ["201", "[]", "70616964", null];
+const GUARD = "2b0a0c40-6d7b-4a43-8e1c-6f3f2f6a3c4e";
 
 export interface Call {
   readonly name: StatementName;
@@ -159,6 +179,24 @@ export const CALLS: readonly Call[] = [
   call("lastRowId", "", []),
   call("reconcile", "", ["300001"]),
   call("eventExists", "", ["300001"]),
+  ...(["keyGet", "keyUnheld", "keyResolveCompleted", "keyResolveReleased"] as const).map((name) =>
+    call(name, "", ADDRESS),
+  ),
+  ...(["keyRefuse", "keyRelease"] as const).map((name) => call(name, "", PROOF)),
+  ...(["keyInsert", "keyReplace"] as const).map((name) => call(name, "", FRESH)),
+  call("keyTakeover", "", [...FRESH, "11".repeat(16)]),
+  call("keyRenew", "", [...PROOF, "30000"]),
+  call("keyComplete", "", [...PROOF, ...ANSWER, null]),
+  call("keyComplete", "in a transaction", [...PROOF, ...ANSWER, GUARD]),
+  call("keyHold", "", [...PROOF, GUARD]),
+  call("keyCompleteHeld", "", [...PROOF, ...ANSWER]),
+  ...(["keysStuck", "keysSweep", "inboxSweep"] as const).flatMap((name) => [
+    call(name, "of a tenant", ["acme", "1000"]),
+    call(name, "one", ["acme", "1"]),
+    call(name, "of all", [null, "1000"]),
+  ]),
+  call("keysForget", "", ["acme", DIGEST, "1000"]),
+  call("inboxMark", "", [DIGEST, "acme", "invoices", "86400000", GUARD]),
 ];
 
 function call(name: StatementName, what: string, parameters: readonly (string | null)[]): Call {

@@ -53,3 +53,58 @@ async function rows(
     select row_id, '${tenant}', stream, '${state}', ${PAST}, 1, 0, ${claim}, ${delivered}, ${quarantined}
     from (select row_id, stream, row_id as n from events) as e`);
 }
+
+/** 50,000 answers that are kept and 50,000 live claims, of 1,000 principals each, beside what is stuck or worth nothing any more. */
+export async function fillKeys(sql: postgresClient.Sql, schema: string): Promise<void> {
+  await keys(sql, schema, "acme", 50_000, "completed");
+  await keys(sql, schema, "other", 50_000, "live");
+  await keys(sql, schema, "acme", 2_000, "live");
+  await keys(sql, schema, "acme", 2_000, "old");
+  await keys(sql, schema, "acme", 2_000, "rerun");
+  await keys(sql, schema, "other", 2_000, "refuse");
+  await marks(sql, schema, "acme", 50_000, FUTURE);
+  await marks(sql, schema, "other", 50_000, FUTURE);
+  await marks(sql, schema, "acme", 2_000, PAST);
+}
+
+async function keys(
+  sql: postgresClient.Sql,
+  schema: string,
+  tenant: string,
+  count: number,
+  filled: "completed" | "old" | "live" | "rerun" | "refuse",
+): Promise<void> {
+  const isDone = filled === "completed" || filled === "old";
+  const [policy, sweepAt] = {
+    completed: ["rerun", FUTURE],
+    old: ["rerun", PAST],
+    live: ["rerun", FUTURE],
+    rerun: ["rerun", FUTURE],
+    refuse: ["refuse", "null"],
+  }[filled];
+  const claim = isDone ? "null, null" : `decode(md5(n::text), 'hex'), ${filled === "live" ? FUTURE : PAST}`;
+  const answer = isDone
+    ? `${PAST}, 201, '[]', convert_to(repeat('paid ', 50), 'UTF8')`
+    : "null, null, null, null";
+  await sql.unsafe(`insert into "${schema}".dovecote_idempotency_keys (scope_digest, key_digest, tenant_id, principal_digest,
+      fingerprint_algorithm, fingerprint, state, takeover, attempts, claim_token, claim_expires_at, acquired_at, retention_ms,
+      tombstone_ms, sweep_at, completed_at, answer_status, answer_headers, answer_body)
+    select ${digest(`'${tenant} ' || n % 3000`)}, ${digest(`'${tenant} ${filled} ' || n`)}, '${tenant}',
+      ${digest(`'${tenant} ' || n % 1000`)}, 'json-1', ${digest("n::text")}, '${isDone ? "completed" : "claimed"}', '${policy}', 1,
+      ${claim}, ${PAST}, 86400000, 0, ${sweepAt}, ${answer}
+    from generate_series(1, ${count}) as n`);
+}
+
+async function marks(
+  sql: postgresClient.Sql,
+  schema: string,
+  tenant: string,
+  count: number,
+  sweepAt: string,
+): Promise<void> {
+  await sql.unsafe(`insert into "${schema}".dovecote_inbox (event_digest, tenant_id, consumer, seen_at, sweep_at)
+    select ${digest(`'${tenant} ${sweepAt.length} ' || n`)}, '${tenant}', 'invoices', clock_timestamp(), ${sweepAt}
+    from generate_series(1, ${count}) as n`);
+}
+
+const digest = (text: string): string => `sha256(convert_to(${text}, 'UTF8'))`;

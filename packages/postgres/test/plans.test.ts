@@ -3,12 +3,12 @@ import postgresClient from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { postgres } from "../src/index.ts";
 import { type StatementName, statementsOf } from "../src/statements.ts";
-import { CALLS, explain, faultsOf, indexesOf, type PlanMode } from "./plan-explain.ts";
-import { fill } from "./plan-load.ts";
+import { allIndexesOf, CALLS, explain, faultsOf, indexesOf, type PlanMode } from "./plan-explain.ts";
+import { fill, fillKeys } from "./plan-load.ts";
 import { serverUrl } from "./support.ts";
 
 const MODES: readonly PlanMode[] = ["force_generic_plan", "force_custom_plan"];
-const TABLES = ["dovecote_events", "dovecote_deliveries"];
+const TABLES = ["dovecote_events", "dovecote_deliveries", "dovecote_idempotency_keys", "dovecote_inbox"];
 
 const schema = `plans_${randomUUID().replaceAll("-", "")}`;
 const texts = statementsOf(`"${schema}"`);
@@ -24,6 +24,7 @@ beforeAll(async () => {
     await sql.unsafe(`analyze "${schema}".${table}`);
   }
   await fill(sql, schema);
+  await fillKeys(sql, schema);
 }, 300_000);
 
 afterAll(async () => {
@@ -52,6 +53,9 @@ async function analyze(tx: postgresClient.TransactionSql): Promise<void> {
 
 async function analyzeOnly(tx: postgresClient.TransactionSql, state: string): Promise<void> {
   await tx.unsafe(`delete from "${schema}".dovecote_deliveries where state <> '${state}'`);
+  const isDone = state === "delivered";
+  await tx.unsafe(`delete from "${schema}".dovecote_idempotency_keys where (state = 'completed') <> ${isDone};
+    delete from "${schema}".dovecote_inbox where (sweep_at <= clock_timestamp()) <> ${isDone}`);
   await analyze(tx);
 }
 
@@ -71,6 +75,17 @@ const CLAIMED_IN: Partial<Record<StatementName, readonly [expired: string, due: 
   claimTenantStream: ["claimed_tenant", "pending_tenant"],
 };
 
+const KEYS = "dovecote_idempotency_keys";
+
+/** Where a statement of keys or of the inbox finds its rows. All others find theirs by the primary key. */
+const FOUND_IN: Partial<Record<StatementName, readonly string[]>> = {
+  keysStuck: [`${KEYS}_stuck`],
+  keysSweep: [`${KEYS}_pkey`, `${KEYS}_sweep`],
+  keysForget: [`${KEYS}_pkey`, `${KEYS}_principal`],
+  inboxSweep: ["dovecote_inbox_pkey", "dovecote_inbox_sweep"],
+  inboxMark: ["dovecote_inbox_pkey"],
+};
+
 describe("CLAIM-01: no statement reads, or sorts, more than it was asked for", () => {
   it.each(STATISTICS)("with statistics %s", { timeout: 120_000 }, async (_what, prepare) => {
     const faults = await planning(async (tx) => {
@@ -80,6 +95,13 @@ describe("CLAIM-01: no statement reads, or sorts, more than it was asked for", (
         for (const mode of MODES) {
           const plan = await explain(tx, texts[name], parameters, mode);
           for (const fault of faultsOf(plan)) found.push(`${name} ${what} (${mode}): ${fault}`);
+          if (/^(key|inbox)/.test(name)) {
+            expect([name, mode, allIndexesOf(plan)]).toEqual([
+              name,
+              mode,
+              FOUND_IN[name] ?? [`${KEYS}_pkey`],
+            ]);
+          }
           const indexes = CLAIMED_IN[name.replace("Shared", "") as StatementName];
           if (indexes === undefined) continue;
           const { expired, due } = indexesOf(plan);
@@ -98,6 +120,13 @@ describe("CLAIM-01: no statement reads, or sorts, more than it was asked for", (
 });
 
 describe("plans", () => {
+  it("are made of every statement of keys and of the inbox", () => {
+    const planned = new Set(CALLS.map(({ name }) => name));
+    const names = (Object.keys(texts) as StatementName[]).filter((name) => /^(key|inbox)/.test(name));
+    expect(names.length).toBeGreaterThan(15);
+    expect(names.filter((name) => !planned.has(name))).toEqual([]);
+  });
+
   const deliveries = `"${schema}".dovecote_deliveries`;
 
   it.each([

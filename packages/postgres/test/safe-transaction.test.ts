@@ -263,7 +263,7 @@ it("TX-06: migrate survives the death of its connection", async () => {
   expect((await refusal).retryable).toBe(true);
   await holder`rollback`;
   holder.release();
-  expect(await dovecote.migrate()).toEqual({ applied: [], version: 1 });
+  expect(await dovecote.migrate()).toEqual({ applied: [], version: 2 });
   expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
   expect((await written(other, schema)).events).toEqual([]);
 });

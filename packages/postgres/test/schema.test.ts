@@ -96,9 +96,9 @@ describe("SCHEMA-02: odd names of a schema", () => {
     const dovecote = postgres(sql, { schema: name });
     await refused("SCHEMA_MISSING", () => dovecote.claim({ worker: "w" }));
     expect(await dovecote.checkSchema()).toMatchObject({ status: "missing" });
-    expect(await dovecote.migrate()).toEqual({ applied: [1], version: 1 });
-    expect(await dovecote.migrate()).toEqual({ applied: [], version: 1 });
-    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+    expect(await dovecote.migrate()).toEqual({ applied: [1, 2], version: 2 });
+    expect(await dovecote.migrate()).toEqual({ applied: [], version: 2 });
+    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
     expect(await objects(last, name)).toContain("dovecote_deliveries");
 
     await sql.begin((tx) => dovecote.enqueue(tx, event("1")));
@@ -127,8 +127,8 @@ describe("schemaSql", () => {
       );
       await sql.begin((tx) => tx.unsafe(schemaSql(name)).simple());
       const dovecote = postgres(sql, { schema: name });
-      expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
-      expect(await dovecote.migrate()).toEqual({ applied: [], version: 1 });
+      expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
+      expect(await dovecote.migrate()).toEqual({ applied: [], version: 2 });
       await dovecote.transaction((tx) => dovecote.enqueue(tx, event("1")));
       expect(await dovecote.claim({ worker: "w" })).toHaveLength(1);
     }
@@ -167,7 +167,7 @@ describe("SCHEMA-05: the marker", () => {
   });
 
   it.each([
-    ["SCHEMA_TOO_NEW", "tooNew", 2, 2],
+    ["SCHEMA_TOO_NEW", "tooNew", 3, 3],
     ["SCHEMA_TOO_OLD", "tooOld", 0, 0],
   ] as const)("%s: nothing is read or written", async (code, status, version, requires) => {
     const { schema, dovecote, other, writes } = await inUse();
@@ -183,7 +183,7 @@ describe("SCHEMA-05: the marker", () => {
 
   it("SCHEMA_TOO_NEW: migrate refuses as well, and changes nothing", async () => {
     const { schema, dovecote, other } = await inUse();
-    await mark(other, schema, 3, 2);
+    await mark(other, schema, 4, 3);
     const before = await contents(other, schema);
     await refused("SCHEMA_TOO_NEW", () => dovecote.migrate());
     expect(await contents(other, schema)).toEqual(before);
@@ -231,7 +231,7 @@ describe("migrations", () => {
     );
     await holder.unsafe("rollback");
     const reports = await Promise.all([first, second]);
-    expect(reports.map(({ applied }) => applied.length).sort()).toEqual([0, 1]);
+    expect(reports.map(({ applied }) => applied.length).sort()).toEqual([0, 2]);
   });
 
   it("SCHEMA-03: one that waits too long is STORE_BUSY, retryable, and has done nothing", async () => {
@@ -244,7 +244,7 @@ describe("migrations", () => {
     expect([retryable, ambiguous]).toEqual([true, false]);
     expect(await objects(other, schema)).toEqual([]);
     await holder.unsafe("rollback");
-    expect(await impatient.migrate()).toEqual({ applied: [1], version: 1 });
+    expect(await impatient.migrate()).toEqual({ applied: [1, 2], version: 2 });
   });
 
   it("SCHEMA-04: killed in the middle it leaves nothing, and the next one completes", async () => {
@@ -260,8 +260,8 @@ describe("migrations", () => {
     await holder.unsafe("rollback");
     expect(await objects(other, schema)).toEqual([]);
     const dovecote = postgres(sql, { schema });
-    expect(await dovecote.migrate()).toEqual({ applied: [1], version: 1 });
-    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 1, findings: [] });
+    expect(await dovecote.migrate()).toEqual({ applied: [1, 2], version: 2 });
+    expect(await dovecote.checkSchema()).toEqual({ status: "ok", version: 2, findings: [] });
   });
 
   it("SCHEMA-01: a role that may create tables in the schema, but no schemas, can migrate", async () => {
@@ -270,7 +270,7 @@ describe("migrations", () => {
     const name = await role();
     await other.unsafe(`grant usage, create on schema "${schema}" to ${name}`);
     const dovecote = postgres(connect({ username: name, password: ROLE_PASSWORD }), { schema });
-    expect(await dovecote.migrate()).toEqual({ applied: [1], version: 1 });
+    expect(await dovecote.migrate()).toEqual({ applied: [1, 2], version: 2 });
     await dovecote.transaction((tx) => dovecote.enqueue(tx, event("1")));
     expect(await dovecote.claim({ worker: "w" })).toHaveLength(1);
   });

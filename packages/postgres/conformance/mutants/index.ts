@@ -6,6 +6,7 @@ import type { PostgresMutant } from "./define.ts";
 import { fence } from "./fence.ts";
 import { hostile } from "./hostile.ts";
 import { identity } from "./identity.ts";
+import { keys } from "./keys.ts";
 import { lease } from "./lease.ts";
 import { life } from "./life.ts";
 import { page } from "./page.ts";
@@ -30,4 +31,5 @@ export const mutants: readonly PostgresMutant[] = [
   ...life,
   ...wake,
   ...crash,
+  ...keys,
 ];

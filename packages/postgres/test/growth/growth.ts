@@ -3,7 +3,7 @@ import postgresClient from "postgres";
 import { type PostgresDovecote, postgres } from "../../src/index.ts";
 import { statementsOf } from "../../src/statements.ts";
 import { CALLS, explain, faultsOf, type PlanMode } from "../plan-explain.ts";
-import { fillLarge } from "../plan-load.ts";
+import { fillKeys, fillLarge } from "../plan-load.ts";
 import { event } from "../support.ts";
 import { Timings } from "./timings.ts";
 
@@ -23,7 +23,7 @@ export interface GrowthOptions {
 type Store = PostgresDovecote<postgresClient.Sql>;
 
 const SCHEMA = "growth";
-const TABLES = ["dovecote_events", "dovecote_deliveries"];
+const TABLES = ["dovecote_events", "dovecote_deliveries", "dovecote_idempotency_keys", "dovecote_inbox"];
 const MODES: readonly PlanMode[] = ["force_generic_plan", "force_custom_plan"];
 const ROUNDS = 100;
 const BATCH = 100;
@@ -38,6 +38,7 @@ export async function growth({ url, snapshotSeconds, print }: GrowthOptions): Pr
     );
   }
   await fillLarge(sql, SCHEMA);
+  await fillKeys(sql, SCHEMA);
   const checks: Check[] = [];
   checks.push(...(await plans(sql, "statistics of empty tables")));
   await calls(dovecote, "statistics of empty tables", print);
