@@ -97,6 +97,9 @@ export function faultsOf(db: DatabaseSync, session: readonly DatabaseSync[], fil
     async severConnections() {
       throw new Error("there is no server that could sever a connection");
     },
+    async ageKeys() {
+      throw new Error("there are no idempotency keys");
+    },
     async silenceListeners() {
       throw new Error("there is no server that a listener could lose");
     },

@@ -33,6 +33,9 @@ export function probeOf(db: DatabaseSync): Probe {
     async events() {
       return rows(EVENTS) as unknown as ProbedEvent[];
     },
+    async keys() {
+      throw new Error("there are no idempotency keys");
+    },
     async businessRows() {
       return rows("select id from business order by id").map(({ id }) => String(id));
     },

@@ -14,4 +14,5 @@ export const capabilities: Capabilities = Object.freeze({
   clock: "host",
   tail: true,
   notify: false,
+  keys: false,
 });

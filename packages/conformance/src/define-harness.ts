@@ -161,6 +161,11 @@ export interface Probe {
   deliveries(): Promise<readonly ProbedDelivery[]>;
   /** Ascending row ids. */
   events(): Promise<readonly ProbedEvent[]>;
+  /**
+   * With the capability `keys`: every record of an idempotency key, in any order that stays the same, each as texts: equal
+   * exactly if the record is byte-identical.
+   */
+  keys(): Promise<readonly Readonly<Record<string, string | null>>[]>;
   /** The application's own rows, ascending. */
   businessRows(): Promise<readonly string[]>;
   /** The database's clock, in microseconds. */
@@ -173,6 +178,8 @@ export interface Faults {
   expireLeases(rowIds: readonly number[]): Promise<void>;
   /** Writes columns of a delivery as they are given; rejects if the database refuses the combination. */
   overwriteDelivery(rowId: number, columns: Partial<Omit<ProbedDelivery, "rowId">>): Promise<void>;
+  /** With the capability `keys`: moves every time of every record, and of every mark of the inbox, into the past. */
+  ageKeys(ms: number): Promise<void>;
   /** Removes the delivery of an event, leaving the event. */
   deleteDelivery(rowId: number): Promise<void>;
   /** Makes the data of a JSON event undecodable. */

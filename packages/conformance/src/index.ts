@@ -5,7 +5,7 @@ export * from "./define-harness.ts";
 export { HarnessError, MisuseError } from "./harness-error.ts";
 export { type MutantOptions, runMutants } from "./mutants/run.ts";
 export { type SqlMutant, sqlMutant } from "./mutants/sql.ts";
-export { override } from "./override.ts";
+export { override, overrideKeys } from "./override.ts";
 export { parseReport } from "./parse-report.ts";
 export { type CaseResult, holds, type LevelOutcome, type Outcome, type Report } from "./report.ts";
 export type { TestRunner } from "./run.ts";

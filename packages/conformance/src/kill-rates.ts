@@ -41,6 +41,26 @@ export const KILL_RATES: Readonly<Record<string, KillRate>> = {
   "ID-04: concurrent enqueues of one event: one is enqueued, the others find it": { kills: 80, runs: 80 },
   "ID-04: concurrent enqueues of one identity with different content: one content wins, the other conflicts":
     { kills: 40, runs: 40 },
+  "INBOX-01: consumers in several processes that are given the same event at once: one does it, the others have seen it":
+    { kills: 20, runs: 20 },
+  "KEY-03: a sweep racing begins of records that are worth nothing: each is acquired once, and none is swept afterwards":
+    { kills: 40, runs: 40 },
+  "KEY-03: processes that begin the same key at once: one acquires it, the others are told that it is in flight":
+    { kills: 60, runs: 60 },
+  "KEY-08: a claim whose lease is over is taken over by one of several processes, and its old holder writes nothing":
+    { kills: 60, runs: 60 },
+  "KEY-08: a held claim is completed however long its lease is over, and its handle is good for its transaction alone":
+    { kills: 40, runs: 40 },
+  "KEY-08: processes that refuse and processes that take over, at once, after the lease: one way, and it stays":
+    { kills: 40, runs: 40 },
+  "KEY-08: what waits for a lock past its lease is refused: the lease is judged when the lock is had": {
+    kills: 99,
+    runs: 100,
+  },
+  "KEY-15: begin answers while the owner's business transaction is open: it reads, and waits for nobody": {
+    kills: 80,
+    runs: 80,
+  },
   "LEASE-02: an expired lease is taken over by exactly one of the contenders, with a fresh token": {
     kills: 40,
     runs: 40,

@@ -17,6 +17,7 @@ const LEGAL: { readonly [Name in keyof Capabilities]: readonly Capabilities[Name
   clock: ["server", "host"],
   tail: [true, false],
   notify: [true, false],
+  keys: [true, false],
 };
 
 const SESSION_MEMBERS: { readonly [Name in keyof Session]: "function" | "object" | "unknown" } = {

@@ -452,3 +452,111 @@ describe("the history checker", () => {
     ]);
   });
 });
+
+describe("H7: idempotency keys", () => {
+  const key = (
+    p: string,
+    op: Operation["op"],
+    times: readonly [number, number],
+    rest: Partial<Operation> = {},
+  ) => {
+    const { rowId: _, ...operation } = did(p, op, times, rest);
+    return { ...operation, id: "key/1" };
+  };
+  const acquired = (p: string, from: number, leaseMs = 100): Operation =>
+    key(p, "begin", [from, from + 1], { token: p, leaseMs, answer: "acquired" });
+  const replayed = (p: string, from: number, token: string): Operation =>
+    key(p, "begin", [from, from + 1], { token, answer: "replay" });
+  const of = (p: string, op: Operation["op"], from: number, rest: Partial<Operation> = {}): Operation =>
+    key(p, op, [from, from + 1], { token: p, ...rest });
+
+  it.each<[string, readonly Operation[], readonly string[]]>([
+    ["a payment and its replays", [acquired("a", 0), of("a", "complete", 5), replayed("b", 9, "a")], ["a"]],
+    ["a takeover after the lease", [acquired("a", 0), acquired("b", 110), of("b", "complete", 120)], ["b"]],
+    ["two at once, one after a release", [acquired("a", 0), of("a", "release", 5), acquired("b", 6)], []],
+    [
+      "a killed payment that was committed",
+      [acquired("a", 0), of("a", "complete", 5, { type: "info", t1: NEVER }), replayed("b", 200, "a")],
+      ["a"],
+    ],
+    [
+      "a late payment that was refused",
+      [
+        acquired("a", 0),
+        acquired("b", 110),
+        of("b", "complete", 120),
+        of("a", "complete", 130, { type: "fail" }),
+      ],
+      ["b"],
+    ],
+    [
+      "a claim that was held longer than its lease",
+      [acquired("a", 0), of("a", "hold", 5), of("a", "complete", 300), replayed("b", 400, "a")],
+      ["a"],
+    ],
+    [
+      "a takeover that may have come after a renewal of unknown effect",
+      [
+        acquired("a", 0),
+        of("a", "renew", 50, { type: "info", leaseMs: 1000 }),
+        acquired("b", 120),
+        of("b", "complete", 130),
+      ],
+      ["b"],
+    ],
+  ])("%s is explicable", (_what, operations, rows) => {
+    expect(
+      checkHistory({ ...history(operations, []), businessRows: rows.map((row) => `key/1=${row}`) }),
+    ).toEqual([]);
+  });
+
+  it.each<[string, readonly Operation[], readonly string[], RegExp]>([
+    [
+      "two owners at once",
+      [acquired("a", 0), acquired("b", 50)],
+      [],
+      /b acquired it while the claim of a was alive/,
+    ],
+    [
+      "an owner beside a renewed claim",
+      [acquired("a", 0), of("a", "renew", 50, { leaseMs: 1000 }), acquired("b", 120)],
+      [],
+      /while the claim of a was alive/,
+    ],
+    [
+      "an owner beside a held claim",
+      [acquired("a", 0), of("a", "hold", 5), acquired("b", 200), of("a", "complete", 300)],
+      ["a"],
+      /while the claim of a was alive/,
+    ],
+    [
+      "a payment after a takeover",
+      [acquired("a", 0), acquired("b", 110), of("a", "complete", 130)],
+      ["a"],
+      /a completed it after b had taken it over/,
+    ],
+    ["two payments", [acquired("a", 0), of("a", "complete", 5)], ["a", "b"], /was written 2 times/],
+    [
+      "a payment that is gone",
+      [acquired("a", 0), of("a", "complete", 5)],
+      [],
+      /the business row of a is not there/,
+    ],
+    ["a row of nobody's", [acquired("a", 0)], ["a"], /nobody committed/],
+    [
+      "another answer",
+      [acquired("a", 0), of("a", "complete", 5), replayed("b", 9, "x")],
+      ["a"],
+      /b was answered x, and its business row says a/,
+    ],
+    ["an answer without a payment", [replayed("b", 9, "a")], [], /says nothing/],
+  ])("%s is not", (_what, operations, rows, message) => {
+    const violations = checkHistory({
+      ...history(operations, []),
+      businessRows: rows.map((row) => `key/1=${row}`),
+    });
+    expect(violations.map(({ rule, event }) => [rule, event])).toEqual([["H7", "key/1"]]);
+    expect(violations[0]?.message).toMatch(message);
+    expect(explain(violations, 1)).toMatch(/H7, .*\n.*begin/s);
+  });
+});

@@ -1,5 +1,6 @@
 /** What is not offered is refused, and the suite notices a driver that pretends to offer it. */
 import { afterAll, describe, expect, it } from "vitest";
+import { cases as allCases } from "../src/cases/index.ts";
 import { ContenderPool } from "../src/engine/pool.ts";
 import { attack, mutantsOf, suspectsOf } from "../src/mutants/kill.ts";
 import reference from "../src/reference/harness.ts";
@@ -11,11 +12,11 @@ afterAll(() => pool.close());
 
 const others = new Set(mutantsOf(reference).map(({ name }) => name));
 const mutants = mutantsOf(lean).filter(({ name }) => !others.has(name));
-const cases = [...new Set(mutants.flatMap((mutant) => suspectsOf(mutant)))].filter(({ id }) =>
-  ["PAGE-04", "PAGE-06", "WAKE-01"].includes(id),
+const cases = allCases.filter(({ id }) =>
+  ["INBOX-01", "KEY-01", "PAGE-04", "PAGE-06", "WAKE-01"].includes(id),
 );
 
-describe("a driver without tail and wake-ups", () => {
+describe("a driver without tail, wake-ups and keys", () => {
   it.each(cases)("$id: $intent", (each) => runCase(lean, each, { pool }));
 
   it.each(mutants)("$breaks notices $name", async (mutant) => {
@@ -23,6 +24,6 @@ describe("a driver without tail and wake-ups", () => {
   });
 
   it("has mutants of its own", () => {
-    expect(mutants.map(({ breaks }) => breaks).sort()).toEqual(["PAGE-04", "PAGE-06", "WAKE-01"]);
+    expect(mutants.map(({ breaks }) => breaks).sort()).toEqual(["KEY-01", "PAGE-04", "PAGE-06", "WAKE-01"]);
   });
 });

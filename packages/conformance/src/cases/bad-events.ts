@@ -104,6 +104,8 @@ function one(what: string, method: string, args: () => readonly unknown[]): BadC
 export function badOptions(): readonly { readonly what: string; readonly options: DovecoteOptions }[] {
   const given: readonly (readonly [string, readonly unknown[]])[] = [
     ["maxEventBytes", wholes(BOUNDS.maxEventBytes)],
+    ["maxAnswerBytes", wholes(BOUNDS.maxAnswerBytes)],
+    ["keySecret", [5, "short", {}, true, new Uint8Array(15)]],
     ["redact", [5, "text", {}, true]],
     ["randomBytes", [5, "text", {}, true]],
   ];

@@ -220,7 +220,7 @@ async function storesTheDatabasesTimes(
 }
 
 /** Runs a call while the process's own clock is off. */
-async function withClock<T>(offsetMs: number, call: () => T): Promise<Awaited<T>> {
+export async function withClock<T>(offsetMs: number, call: () => T): Promise<Awaited<T>> {
   const RealDate = globalThis.Date;
   const realNow = RealDate.now;
   const now = (): number => realNow.call(RealDate) + offsetMs;

@@ -9,9 +9,10 @@ export const historyCases: readonly Case[] = [
     id: "HIST-01",
     level: 3,
     intent:
-      "a soak with rollbacks, kills and stops: nothing lost, invented, held twice, ended twice or written by a stale claim",
+      "a soak with rollbacks, kills and stops: nothing lost, invented, held, paid or ended twice, or written by a stale claim",
     async run(t) {
-      const report = await t.soak({ durationMs: t.soakMs, producers: 2, workers: 3 });
+      const payers = t.capabilities.keys ? 2 : 0;
+      const report = await t.soak({ durationMs: t.soakMs, producers: 2, workers: 3, payers });
       assert.ok(report.violations.length === 0, explain(report.violations, report.seed));
       assert.deepEqual(report.untyped, [], `every rejection must be typed; seed ${report.seed}`);
       const { violations: _, ...counts } = report;

@@ -11,6 +11,12 @@ import { fenceCases } from "./fence.ts";
 import { historyCases } from "./history.ts";
 import { hostileCases } from "./hostile.ts";
 import { identityCases } from "./identity.ts";
+import { keyCases } from "./key.ts";
+import { keyArgumentCases } from "./key-arguments.ts";
+import { keyCrashCases } from "./key-crash.ts";
+import { keyRaceCases } from "./key-race.ts";
+import { keyRunCases } from "./key-run.ts";
+import { keySessionCases } from "./key-sessions.ts";
 import { leaseCases } from "./lease.ts";
 import { lifeCases } from "./life.ts";
 import { modelCases } from "./model.ts";
@@ -38,6 +44,12 @@ export const cases: readonly Case[] = [
   ...lifeCases,
   ...errorCases,
   ...wakeCases,
+  ...keyCases,
+  ...keyRunCases,
+  ...keySessionCases,
+  ...keyArgumentCases,
+  ...keyRaceCases,
+  ...keyCrashCases,
   ...crashCases,
   ...severCases,
   ...relayCases,

@@ -1,12 +1,28 @@
 /** What the contenders of a race do. Each is a function from JSON to JSON that runs in a process of its own. */
 import { type Claim, isDovecoteError } from "@dovecote/core";
 import type { Peer } from "../case.ts";
+import { options as keyOptions, RESPONSE, SCOPE } from "../cases/key-given.ts";
 
 /** A claim as it crosses a process boundary. */
 export interface ClaimJson {
   readonly rowId: number;
   readonly attempt: number;
   readonly token: string;
+}
+
+/** The claim of an idempotency key as it crosses a process boundary. */
+interface KeyClaimJson {
+  readonly tenant: string;
+  readonly scopeDigest: string;
+  readonly keyDigest: string;
+  readonly token: string;
+}
+
+/** What a begin answered. */
+export interface BegunJson {
+  readonly outcome: string;
+  readonly attempt?: number;
+  readonly token?: string;
 }
 
 /** Either what a call answered, or the code it was refused with. */
@@ -36,6 +52,14 @@ export interface Actors {
   redrive: (peer: Peer, input: { rowId: number }) => Promise<Answer<null>>;
   prune: (peer: Peer, input: { olderThanMs: number; quarantined: boolean }) => Promise<Answer<number>>;
   migrate: (peer: Peer, input: Record<string, never>) => Promise<Answer<readonly number[]>>;
+  begin: (
+    peer: Peer,
+    input: { key: string; leaseMs: number; takeover?: "rerun" | "refuse" },
+  ) => Promise<Answer<BegunJson>>;
+  completeKey: (peer: Peer, input: { claim: KeyClaimJson }) => Promise<Answer<null>>;
+  sweepKeys: (peer: Peer, input: Record<string, never>) => Promise<Answer<number>>;
+  /** Consumes an event: its effect is a business row. */
+  consume: (peer: Peer, input: { id: string; row: string }) => Promise<Answer<string>>;
 }
 
 export type ActorName = keyof Actors;
@@ -85,6 +109,24 @@ export const actors: Actors = {
   redrive: ({ outbox }, { rowId }) => answer(() => outbox.redrive(rowId).then(() => null)),
   prune: ({ outbox }, options) => answer(async () => (await outbox.prune(options)).pruned),
   migrate: ({ outbox }) => answer(async () => (await outbox.migrate()).applied),
+  begin: ({ outbox }, { key, ...given }) =>
+    answer(async () => {
+      const begun = await outbox.keys.begin(keyOptions({ scope: SCOPE, key }, given));
+      if (begun.outcome !== "acquired") return { outcome: begun.outcome };
+      const { attempt, token } = begun.claim;
+      return { outcome: begun.outcome, attempt, token: token.reveal() };
+    }),
+  completeKey: ({ outbox }, { claim }) =>
+    answer(() => outbox.keys.complete(claim, RESPONSE).then(() => null)),
+  sweepKeys: ({ outbox }) => answer(async () => (await outbox.keys.sweep()).swept),
+  consume: ({ outbox, session }, { id, row }) =>
+    answer(async () => {
+      const given = { consumer: "race", event: { source: "/race", id } };
+      const { outcome } = await session.transaction((tx) =>
+        outbox.inbox.once(tx.handle, given, () => tx.writeBusinessRow(row)),
+      );
+      return outcome;
+    }),
 };
 
 export function toJson({ rowId, attempt, token }: Claim): ClaimJson {

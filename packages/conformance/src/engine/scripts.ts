@@ -1,6 +1,8 @@
 /** What the victims of a crash do, in a process of their own, step by step. */
-import { type DrainReport, isDovecoteError } from "@dovecote/core";
+import { type DrainReport, isDovecoteError, type KeyClaim } from "@dovecote/core";
 import type { Peer } from "../case.ts";
+import { options as keyOptions, SCOPE } from "../cases/key-given.ts";
+import type { OpenTransaction } from "../define-harness.ts";
 import type { ClaimJson } from "./actors.ts";
 import { toJson } from "./actors.ts";
 
@@ -17,6 +19,13 @@ export interface Steps {
 
 /** How each way of settling ended, by its verb: `applied`, or the code it was refused with. */
 type Verdicts = Readonly<Record<"renew" | "ack" | "retry" | "release" | "quarantine", string>>;
+
+/** A payment that was made. */
+export interface PaidJson {
+  readonly key: string;
+}
+
+type KeyVerdicts = Readonly<Record<"renewal" | "release" | "answer" | "held payment" | "payment", string>>;
 
 export interface Scripts {
   /** Writes an event and a business row, in the application's own transaction. */
@@ -42,6 +51,16 @@ export interface Scripts {
     },
     steps: Steps,
   ) => Promise<DrainReport>;
+  /** Makes a payment: claims its key, then writes its row and its answer, the key itself, in one transaction. */
+  pay: (peer: Peer, input: { key: string; leaseMs: number }, steps: Steps) => Promise<null>;
+  /** Makes one payment after the other. */
+  payAll: (peer: Peer, input: { prefix: string; leaseMs: number }, steps: Steps) => Promise<null>;
+  /** Claims a key, and then does everything a claim is for; `early`: in a transaction that was open before. */
+  payLate: (
+    peer: Peer,
+    input: { key: string; leaseMs: number; early: boolean },
+    steps: Steps,
+  ) => Promise<KeyVerdicts>;
 }
 
 export type ScriptName = keyof Scripts;
@@ -115,7 +134,77 @@ export const scripts: Scripts = {
     });
     return relay.drainOnce({ budgetMs: RELAY_BUDGET_MS });
   },
+  async pay(peer, { key, leaseMs }, { checkpoint }) {
+    await paid(peer, key, leaseMs, checkpoint);
+    return null;
+  },
+  async payAll(peer, { prefix, leaseMs }, { progress }) {
+    for (let n = 0; ; n++) {
+      const key = `${prefix}-${n}`;
+      await paid(peer, key, leaseMs, async () => {});
+      progress({ key } satisfies PaidJson);
+    }
+  },
+  async payLate({ session, outbox }, { key, leaseMs, early }, { checkpoint }) {
+    const claim = await begun(outbox, key, leaseMs);
+    const open = async (row: string): Promise<OpenTransaction> => {
+      const tx = await session.begin();
+      await tx.writeBusinessRow(row);
+      return tx;
+    };
+    const opened = early ? [await open(`${key}-1`), await open(`${key}-2`)] : [];
+    await checkpoint("begun");
+    /** In a transaction that ends as an application's does: what is refused rolls it back. */
+    const within = async (call: (tx: OpenTransaction) => Promise<void>): Promise<void> => {
+      const tx = opened.pop() ?? (await open(key));
+      try {
+        await call(tx);
+      } catch (error) {
+        await tx.rollback();
+        throw error;
+      }
+      await tx.commit();
+    };
+    return {
+      renewal: await verdict(() => outbox.keys.renew(claim)),
+      release: await verdict(() => outbox.keys.release(claim)),
+      answer: await verdict(() => outbox.keys.complete(claim, { status: 200, body: "zombie" })),
+      "held payment": await verdict(() =>
+        within(async ({ handle }) => {
+          await (await outbox.keys.hold(handle, claim)).complete({ status: 200, body: "zombie" });
+        }),
+      ),
+      payment: await verdict(() =>
+        within(async ({ handle }) => outbox.keys.complete(claim, { status: 200, body: "zombie" }, handle)),
+      ),
+    };
+  },
 };
+
+async function paid(
+  { session, outbox }: Peer,
+  key: string,
+  leaseMs: number,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const claim = await begun(outbox, key, leaseMs);
+  await checkpoint("begun");
+  const tx = await session.begin();
+  await tx.writeBusinessRow(key);
+  await checkpoint("written");
+  const held = await outbox.keys.hold(tx.handle, claim);
+  await checkpoint("held");
+  await held.complete({ status: 201, body: key });
+  await checkpoint("completed");
+  await tx.commit();
+  await checkpoint("committed");
+}
+
+async function begun(outbox: Peer["outbox"], key: string, leaseMs: number): Promise<KeyClaim> {
+  const { outcome, ...answer } = await outbox.keys.begin(keyOptions({ scope: SCOPE, key }, { leaseMs }));
+  if ("claim" in answer) return answer.claim;
+  throw new Error(`the victim must acquire its key, got ${outcome}`);
+}
 
 async function verdict(call: () => Promise<unknown>): Promise<string> {
   try {

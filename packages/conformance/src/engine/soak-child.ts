@@ -2,6 +2,7 @@
 import { connectSession, openOutbox } from "../connect.ts";
 import { Recorder } from "../history/record.ts";
 import { loadHarness } from "../load-harness.ts";
+import { pay } from "./soak-payer.ts";
 import { produce } from "./soak-producer.ts";
 import { seeded } from "./soak-random.ts";
 import type { FromPart, Part, Stage } from "./soak-role.ts";
@@ -26,7 +27,7 @@ try {
   // A first call, so that what takes long is over before the soak begins.
   await stage.outbox.stats();
   await toldToGoOn({ kind: "ready" });
-  await (part.role === "producer" ? produce(stage) : work(stage));
+  await { producer: produce, worker: work, payer: pay }[part.role](stage);
 } catch (error) {
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
   tell({ kind: "failed", message: `${part.p}: ${message}` });

@@ -1,5 +1,6 @@
 /** What a soak did, in numbers. */
 import type { Violation } from "../history/check.ts";
+import { KEY_ID } from "../history/keys.ts";
 import type { FinalRow, Operation } from "../history/operation.ts";
 import { UNTYPED } from "../history/record.ts";
 
@@ -9,6 +10,8 @@ export interface SoakReport {
   readonly operations: Readonly<Record<string, number>>;
   /** Rows in the end. */
   readonly events: number;
+  /** Processes that claimed idempotency keys. */
+  readonly payers: number;
   readonly kills: number;
   /** Processes that were stopped anywhere, for longer than a short lease. */
   readonly freezes: number;
@@ -21,6 +24,12 @@ export interface SoakReport {
   readonly takeovers: number;
   /** Renewals and settlements that were refused because the claim was gone. */
   readonly refusals: number;
+  /** Keys that were claimed after another claim's expiry. */
+  readonly keyTakeovers: number;
+  /** Begins that were answered what somebody had completed. */
+  readonly replays: number;
+  /** Completions, renewals, releases and holds of a key that were refused because the claim was gone. */
+  readonly keyRefusals: number;
   /** Rejections with anything but an error of the contract, each text once. */
   readonly untyped: readonly string[];
   readonly violations: readonly Violation[];
@@ -31,7 +40,7 @@ const STALE: ReadonlySet<string> = new Set(["lostClaim", "illegalTransition"]);
 export function countsOf(
   operations: readonly Operation[],
   final: readonly FinalRow[],
-): Omit<SoakReport, "seed" | "kills" | "freezes" | "zombies" | "violations"> {
+): Omit<SoakReport, "seed" | "payers" | "kills" | "freezes" | "zombies" | "violations"> {
   const kinds: Record<string, number> = {};
   for (const { op, type } of operations) kinds[`${op} ${type}`] = (kinds[`${op} ${type}`] ?? 0) + 1;
   const answered = (...answers: readonly string[]): number =>
@@ -43,6 +52,10 @@ export function countsOf(
     rollbacks: answered("rolledBack"),
     takeovers: answered("reclaimed"),
     refusals: answered(...STALE),
+    keyTakeovers: answered("takenOver"),
+    replays: answered("replay"),
+    keyRefusals: operations.filter(({ id, answer }) => id?.startsWith(KEY_ID) && answer === "LOST_CLAIM")
+      .length,
     untyped: [
       ...new Set(operations.flatMap(({ answer = "" }) => (answer.startsWith(UNTYPED) ? answer : []))),
     ],
@@ -50,13 +63,15 @@ export function countsOf(
 }
 
 const WANTED = ["kills", "freezes", "zombies", "duplicates", "rollbacks", "takeovers", "refusals"] as const;
-type Wanted = (typeof WANTED)[number];
+const WANTED_OF_PAYERS = ["keyTakeovers", "replays", "keyRefusals"] as const;
+type Done = Pick<SoakReport, "payers" | "kills" | "freezes" | "zombies">;
+type Wanted = (typeof WANTED)[number] | (typeof WANTED_OF_PAYERS)[number];
 
 /** What has to happen in a soak and did not: without it a clean history says little. */
 export function missing(
-  done: Pick<SoakReport, "kills" | "freezes" | "zombies">,
-  counts: Omit<Pick<SoakReport, Wanted>, keyof typeof done>,
+  done: Done,
+  counts: Pick<SoakReport, Exclude<Wanted, keyof Done>>,
 ): readonly Wanted[] {
   const all = { ...done, ...counts };
-  return WANTED.filter((each) => all[each] === 0);
+  return [...WANTED, ...(done.payers > 0 ? WANTED_OF_PAYERS : [])].filter((each) => all[each] === 0);
 }

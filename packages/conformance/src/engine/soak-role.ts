@@ -13,7 +13,7 @@ export function idOf(tenant: string, id: string): string {
 
 /** What a process is told when it starts. */
 export interface Part {
-  readonly role: "producer" | "worker";
+  readonly role: "producer" | "worker" | "payer";
   /** Its name, in the history and as a worker. */
   readonly p: string;
   readonly seed: number;

@@ -11,11 +11,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Peer } from "../case.ts";
 import type { Json } from "../define-harness.ts";
 import { checkHistory } from "../history/check.ts";
+import { KEY_ID } from "../history/keys.ts";
 import type { Operation } from "../history/operation.ts";
 import { readOperations } from "../history/read.ts";
 import { Recorder } from "../history/record.ts";
 import { ClockSlack } from "./soak-clock.ts";
 import { drain, expire } from "./soak-drain.ts";
+import { begin } from "./soak-payer.ts";
 import { SoakProcess } from "./soak-process.ts";
 import { type Random, seeded } from "./soak-random.ts";
 import { countsOf, missing, type SoakReport } from "./soak-report.ts";
@@ -25,6 +27,8 @@ export interface SoakPlan {
   readonly durationMs: number;
   readonly producers: number;
   readonly workers: number;
+  /** Processes that claim idempotency keys; 0 where the driver has none. */
+  readonly payers: number;
 }
 
 /** Where a soak takes place. */
@@ -40,6 +44,7 @@ export interface SoakSpace {
 /** How much longer a soak goes on, on a slow machine, until everything has happened that should. */
 const PATIENCE_MS = 20_000;
 const TAKEOVER_MS = 1_000;
+const LAST_LEASE_MS = 60_000;
 
 interface Chaos {
   readonly space: SoakSpace;
@@ -49,6 +54,7 @@ interface Chaos {
   readonly clock: ClockSlack;
   readonly start: (part: Pick<Part, "role" | "p">) => SoakProcess;
   readonly history: () => readonly Operation[];
+  readonly payers: number;
   kills: number;
   freezes: number;
   zombies: number;
@@ -66,10 +72,12 @@ export async function soak(space: SoakSpace, plan: SoakPlan): Promise<SoakReport
   const processes = [
     ...Array.from({ length: plan.producers }, (_, n) => start({ role: "producer", p: `producer-${n}` })),
     ...Array.from({ length: plan.workers }, (_, n) => start({ role: "worker", p: `worker-${n}` })),
+    ...Array.from({ length: plan.payers }, (_, n) => start({ role: "payer", p: `payer-${n}` })),
   ];
   const recorder = new Recorder(join(folder, "suite.jsonl"));
   const chaos: Chaos = {
     ...{ space, processes, random, recorder, start, kills: 0, freezes: 0, zombies: 0 },
+    payers: plan.payers,
     clock: new ClockSlack(session.probe),
     history: () => historyIn(folder, begun),
   };
@@ -79,12 +87,16 @@ export async function soak(space: SoakSpace, plan: SoakPlan): Promise<SoakReport
     for (const each of processes) each.goOn();
     await disturb(chaos, plan.durationMs);
     await Promise.all(processes.map((each) => each.kill()));
-    const final = await drain(await space.connect(), recorder, session);
+    const fresh = await space.connect();
+    const final = await drain(fresh, recorder, session);
     await chaos.clock.sample();
+    await askAgain({ ...fresh, recorder }, chaos.history());
     const operations = chaos.history();
-    const violations = checkHistory({ operations, final, clockSlackNs: chaos.clock.ns });
+    const businessRows = await session.probe.businessRows();
+    const violations = checkHistory({ operations, final, businessRows, clockSlackNs: chaos.clock.ns });
     const { kills, freezes, zombies } = chaos;
-    return { seed, kills, freezes, zombies, violations, ...countsOf(operations, final) };
+    const { payers } = plan;
+    return { seed, payers, kills, freezes, zombies, violations, ...countsOf(operations, final) };
   } finally {
     await Promise.all(processes.map((each) => each.kill()));
     recorder.close();
@@ -130,9 +142,9 @@ async function replace(chaos: Chaos): Promise<void> {
   );
 }
 
-/** Stops a worker anywhere in what it does, for longer than its shorter leases. */
+/** Stops a worker or a payer anywhere in what it does, for longer than its shorter leases. */
 async function freeze(chaos: Chaos): Promise<void> {
-  const workers = chaos.processes.filter(({ part }) => part.role === "worker");
+  const workers = chaos.processes.filter(({ part }) => part.role !== "producer");
   const worker = chaos.random.pick(workers);
   worker.freeze();
   // Nothing is done to the database meanwhile: the worker may have stopped with its lock.
@@ -158,6 +170,15 @@ async function makeZombie(chaos: Chaos, worker: SoakProcess): Promise<void> {
   worker.thaw();
   worker.goOn();
   chaos.zombies += 1;
+}
+
+/** What is answered to every key in the end is on record, too. */
+async function askAgain(
+  asking: Parameters<typeof begin>[0],
+  operations: readonly Operation[],
+): Promise<void> {
+  const keys = operations.flatMap(({ id }) => (id?.startsWith(KEY_ID) ? [id.slice(KEY_ID.length)] : []));
+  for (const key of new Set(keys)) await begin(asking, key, LAST_LEASE_MS);
 }
 
 function historyIn(folder: string, begun: bigint): readonly Operation[] {

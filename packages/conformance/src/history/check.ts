@@ -6,10 +6,11 @@
  */
 import { doublyHeld } from "./double-claims.ts";
 import { lost, phantom } from "./existence.ts";
+import { brokenKey, KEY_ID } from "./keys.ts";
 import type { EventHistory, History, Operation } from "./operation.ts";
 import { notRising, type TokenOwners } from "./rising.ts";
 import { settledTwice, staleWrite } from "./stale-writes.ts";
-import { timelineOf } from "./timeline.ts";
+import { lineOf, timelineOf } from "./timeline.ts";
 
 /** What a history must never show; the order is that in which an event is judged. */
 const RULES = {
@@ -19,24 +20,53 @@ const RULES = {
   H6: "an event was ended twice",
   H1: "a committed event was lost",
   H2: "there is an event, or an end of one, that nobody caused",
+  H7: "two owned an idempotency key at once, or it was paid or answered twice",
 } as const;
 
 export type Rule = keyof typeof RULES;
 
 export interface Violation {
   readonly rule: Rule;
-  /** The event's tenant and id. */
+  /** The event's tenant and id, or the name of the key. */
   readonly event: string;
   readonly message: string;
   /** One line per operation on the event. */
   readonly timeline: string;
 }
 
-/** The first rule that each event breaks; the events in the order of their beginnings. */
+/** The first rule that each event and each key breaks; the events in the order of their beginnings. */
 export function checkHistory(history: History): readonly Violation[] {
+  const ofKeys = history.operations.filter(isOfKey);
+  const ofEvents = history.operations.filter((operation) => !isOfKey(operation));
+  return [
+    ...checkEvents({ ...history, operations: ofEvents }),
+    ...checkKeys({ ...history, operations: ofKeys }),
+  ];
+}
+
+function isOfKey({ id }: Operation): boolean {
+  return id?.startsWith(KEY_ID) === true;
+}
+
+function checkKeys({ operations, businessRows = [], clockSlackNs }: History): readonly Violation[] {
+  const keys = Map.groupBy(operations, ({ id }) => String(id));
+  return [...keys].flatMap(([id, each]) => {
+    const sorted = each.toSorted((a, b) => a.t0 - b.t0);
+    const prefix = `${id}=`;
+    const rows = businessRows.filter((row) => row.startsWith(prefix)).map((row) => row.slice(prefix.length));
+    const message = brokenKey({ id, operations: sorted, rows, clockSlackNs });
+    if (message === undefined) return [];
+    const timeline = [...sorted.map(lineOf), ...rows.map((row) => `  in the end   a row of ${row}`)].join(
+      "\n",
+    );
+    return [{ rule: "H7", event: id, message, timeline }] as const;
+  });
+}
+
+function checkEvents(history: History): readonly Violation[] {
   const owners: TokenOwners = new Map();
   return eventsOf(history).flatMap((event) => {
-    const found: Readonly<Record<Rule, string | undefined>> = {
+    const found: Readonly<Record<Exclude<Rule, "H7">, string | undefined>> = {
       H4: staleWrite(event),
       H3: doublyHeld(event),
       H5: notRising(event, owners),
@@ -44,7 +74,9 @@ export function checkHistory(history: History): readonly Violation[] {
       H1: lost(event),
       H2: phantom(event),
     };
-    const rule = (Object.keys(RULES) as readonly Rule[]).find((each) => found[each] !== undefined);
+    const rule = (Object.keys(found) as readonly (keyof typeof found)[]).find(
+      (each) => found[each] !== undefined,
+    );
     if (rule === undefined) return [];
     return { rule, event: event.id, message: found[rule] ?? "", timeline: timelineOf(event) };
   });

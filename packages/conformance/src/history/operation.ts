@@ -10,6 +10,10 @@ export type Verb =
   | "release"
   | "quarantine"
   | "redrive"
+  /** Of an idempotency key; `renew` and `release` are used of both. */
+  | "begin"
+  | "hold"
+  | "complete"
   /** The suite ends a lease in the database itself. */
   | "expire";
 
@@ -18,11 +22,11 @@ export type Outcome = "ok" | "fail" | "info";
 
 /** What one operation is about. Members that do not belong to the verb, or are not known, are absent. */
 export interface Subject {
-  /** Tenant and id of the event. */
+  /** Tenant and id of the event, or the name of the key. */
   readonly id?: string;
   readonly rowId?: number;
   readonly attempt?: number;
-  /** A hash, so that a history can be shown. */
+  /** A hash, so that a history can be shown. Of a replay: the one that was answered. */
   readonly token?: string;
   readonly leaseMs?: number;
 }
@@ -53,6 +57,8 @@ export interface History {
   readonly operations: readonly Operation[];
   /** After everything that was left had been delivered. */
   readonly final: readonly FinalRow[];
+  /** The application's own rows in the end. Default: none. */
+  readonly businessRows?: readonly string[];
   /** How far database time may have run ahead of the clock of the operations, at most. */
   readonly clockSlackNs: number;
 }

@@ -9,7 +9,7 @@ export function timelineOf({ operations, final }: EventHistory): string {
   return [...operations.map(lineOf), ...(rows.length > 0 ? rows : ["  in the end   no row"])].join("\n");
 }
 
-function lineOf({ p, op, type, t0, t1, rowId, attempt, token, leaseMs, answer }: Operation): string {
+export function lineOf({ p, op, type, t0, t1, rowId, attempt, token, leaseMs, answer }: Operation): string {
   const took = t1 === Number.POSITIVE_INFINITY ? "never returned" : `took ${ms(t1 - t0)}`;
   const details = [
     rowId !== undefined && `row ${rowId}`,

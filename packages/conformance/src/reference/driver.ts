@@ -15,6 +15,7 @@ import {
   differingFields,
   type EnqueueOutcome,
   type EnqueueRow,
+  type KeyDriver,
   type ListRequest,
   type MigrateReport,
   type PageRequest,
@@ -31,12 +32,14 @@ import {
   type StoredRow,
   type TailPage,
 } from "@dovecote/core";
+import { keysOf } from "./keys.ts";
 import {
   attemptsLeft,
   type Delivery,
   pending,
   type Row,
   type Store,
+  sameBytes,
   toStoredRow,
   UNCLAIMED,
 } from "./store.ts";
@@ -54,11 +57,13 @@ export const capabilities: Capabilities = Object.freeze({
   tail: true,
   // No other process can open the store.
   notify: true,
+  keys: true,
 });
 
 export class ReferenceDriver implements Driver<unknown, false, ReferenceTransaction> {
   readonly name = "reference";
   readonly capabilities: Capabilities = capabilities;
+  readonly keys: KeyDriver<unknown, false>;
   readonly #store: Store;
   /** By the process's own clock, which no predicate sees. */
   #heldBackSince: number | undefined;
@@ -66,6 +71,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
 
   constructor(store: Store) {
     this.#store = store;
+    this.keys = keysOf(store);
   }
 
   async migrate(): Promise<MigrateReport> {
@@ -93,7 +99,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     tenant: string,
     rows: readonly EnqueueRow[],
   ): Promise<readonly EnqueueOutcome[]> {
-    const transaction = this.#joined(tx);
+    const transaction = ReferenceTransaction.joined(this.#store, tx);
     const now = this.#store.now();
     return rows.map(({ event, delayMs }) => {
       const stored = transaction.find(tenant, event);
@@ -246,7 +252,7 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
   }
 
   async redriveIn(tx: unknown, tenant: string | null, rowId: number): Promise<RedriveOutcome> {
-    const transaction = this.#joined(tx);
+    const transaction = ReferenceTransaction.joined(this.#store, tx);
     const row = this.#row(tenant, rowId);
     if (row?.delivery === undefined) return { outcome: "notFound" };
     const redriven = redrivenFrom(row.delivery, this.#store.now());
@@ -393,17 +399,6 @@ export class ReferenceDriver implements Driver<unknown, false, ReferenceTransact
     for (const unsubscribe of this.#subscriptions) unsubscribe();
   }
 
-  #joined(tx: unknown): ReferenceTransaction {
-    if (!(tx instanceof ReferenceTransaction)) {
-      throw new DovecoteError(
-        "TX_REQUIRED",
-        "this call belongs to a transaction of yours; its handle is missing",
-      );
-    }
-    tx.assertUsable(this.#store);
-    return tx;
-  }
-
   #row(tenant: string | null, rowId: number): Row | undefined {
     const row = this.#store.rows.get(rowId);
     return tenant === null || row?.tenant === tenant ? row : undefined;
@@ -437,10 +432,4 @@ function redrivenFrom(
 
 function time(at: number | null | undefined): number {
   return at ?? 0;
-}
-
-function sameBytes(a: Uint8Array | null, b: Uint8Array | undefined): boolean {
-  return (
-    a !== null && b !== undefined && a.length === b.length && a.every((byte, index) => byte === b[index])
-  );
 }

@@ -92,6 +92,10 @@ function probeOf(store: Store): Probe {
         enqueuedAt,
         data: event.data === null ? null : Buffer.from(event.data).toString("hex"),
       })),
+    keys: async () =>
+      [...store.keys.values()].map((row) =>
+        Object.fromEntries(Object.entries(row).map(([name, value]) => [name, JSON.stringify(value)])),
+      ),
     businessRows: async () => [...store.businessRows].sort(),
     now: async () => store.now(),
   };
@@ -166,6 +170,19 @@ function faultsOf(store: Store): Faults {
     fillDisk: () => refuseWrites("STORE_FULL"),
     severConnections: async () => {
       throw new Error("the reference store has no connections");
+    },
+    async ageKeys(ms) {
+      const older = <T extends number | null>(at: T): T => (at === null ? at : at - ms * 1000) as T;
+      for (const [id, row] of store.keys) {
+        const { acquiredAt, expiresAt, completedAt } = row;
+        const times = {
+          acquiredAt: older(acquiredAt),
+          expiresAt: older(expiresAt),
+          completedAt: older(completedAt),
+        };
+        store.keys.set(id, { ...row, ...times });
+      }
+      for (const [id, mark] of store.marks) store.marks.set(id, { ...mark, sweepAt: older(mark.sweepAt) });
     },
     silenceListeners: async () => {
       throw new Error("the reference store has no connections");

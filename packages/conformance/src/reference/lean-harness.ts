@@ -1,10 +1,15 @@
-/** The reference store as a driver that offers no tail and no wake-ups, and has to say so: no driver of ours is one. */
+/** The reference store as a driver without tail, wake-ups and keys, which it has to say: no driver of ours is one. */
 import { DovecoteError } from "@dovecote/core";
 import { defineHarness, type Harness } from "../define-harness.ts";
 import { override } from "../override.ts";
 import reference from "./harness.ts";
 
-const capabilities: Harness["capabilities"] = { ...reference.capabilities, tail: false, notify: false };
+const capabilities: Harness["capabilities"] = {
+  ...reference.capabilities,
+  tail: false,
+  notify: false,
+  keys: false,
+};
 
 async function unsupported(): Promise<never> {
   throw new DovecoteError("UNSUPPORTED", "this driver does not offer it");

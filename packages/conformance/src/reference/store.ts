@@ -5,6 +5,8 @@ import {
   DovecoteError,
   type ErrorCode,
   type EventRecord,
+  type KeyAddress,
+  type StoredKey,
   type StoredRow,
 } from "@dovecote/core";
 
@@ -21,9 +23,23 @@ export interface Row {
   delivery: Delivery | undefined;
 }
 
+/** The record of an idempotency key. Replaced as a whole, never changed in place. */
+export interface KeyRow extends KeyAddress, StoredKey {
+  readonly principal: Uint8Array | null;
+  readonly acquiredAt: number;
+}
+
+/** That a consumer has seen an event. */
+interface Mark {
+  readonly tenant: string;
+  readonly sweepAt: number;
+}
+
 /** One space. Sessions of one process share it. */
 export class Store {
   readonly rows: Map<number, Row> = new Map();
+  readonly keys: Map<string, KeyRow> = new Map();
+  readonly marks: Map<string, Mark> = new Map();
   readonly businessRows: Set<string> = new Set();
   readonly #identities = new Map<string, number>();
   readonly #listeners = new Set<{ readonly call: () => void }>();
@@ -112,4 +128,10 @@ export function toStoredRow({ rowId, tenant, enqueuedAt, event, delivery }: Row)
   if (delivery === undefined) return { rowId, tenant, enqueuedAt, event, delivery: null };
   const { token: _, ...record } = delivery;
   return { rowId, tenant, enqueuedAt, event, delivery: record };
+}
+
+export function sameBytes(a: Uint8Array | null, b: Uint8Array | undefined): boolean {
+  return (
+    a !== null && b !== undefined && a.length === b.length && a.every((byte, index) => byte === b[index])
+  );
 }

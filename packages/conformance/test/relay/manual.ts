@@ -119,7 +119,14 @@ export function bench(): Bench {
       const relayStore: RelayStore = {
         handle,
         subscribe: (listener) => admin.subscribe(listener),
-        prune: async (olderThanMs) => admin.prune({ all: true, olderThanMs }),
+        async prune(olderThanMs) {
+          const { pruned: removed, more } = await admin.prune({ all: true, olderThanMs });
+          return { removed, more };
+        },
+        async sweep() {
+          const { swept: removed, more } = await outbox.keys.sweep();
+          return { removed, more };
+        },
       };
       const { prune = relayStore.prune, ...calls } = faulty?.(relayStore) ?? {};
       const replaced = { ...relayStore, prune, handle: { ...handle, ...calls } };

@@ -1,6 +1,7 @@
 /** What a relay does, moment by moment. */
 import {
   DovecoteError,
+  fingerprint,
   Quarantine,
   type RelayHooks,
   type RelayOptions,
@@ -53,7 +54,7 @@ type Seen = [name: string, event: Record<string, unknown>];
 function recording(): { readonly seen: Seen[]; readonly hooks: RelayHooks; of(name: string): Seen[1][] } {
   const seen: Seen[] = [];
   const names = ["claimed", "started", "delivered", "retried", "released", "quarantined"] as const;
-  const others = ["lostClaim", "renewed", "error", "idle", "pruned"] as const;
+  const others = ["lostClaim", "renewed", "error", "idle", "pruned", "swept"] as const;
   const hooks = Object.fromEntries(
     [...names, ...others].map((name) => [
       name,
@@ -895,6 +896,38 @@ it("removes what was delivered long ago, and nothing else", async () => {
   expect(of("pruned")).toEqual([{ rows: 3 }]);
 });
 
+it("KEY-12: sweeps idempotency keys and marks of the inbox when they are worth nothing any more, and says how many", async () => {
+  const b = bench();
+  const { keys, inbox } = b.outbox;
+  const begin = async (key: string, times: { retentionMs: number; tombstoneMs: number }) => {
+    const scope = { principal: null, method: "POST", path: "/" };
+    const begun = await keys.begin({
+      scope,
+      key,
+      fingerprint: fingerprint.json("{}"),
+      takeover: "rerun",
+      ...times,
+    });
+    if (begun.outcome !== "acquired") throw new Error(`the key is ${begun.outcome}`);
+    await keys.complete(begun.claim, { status: 200 });
+  };
+  await begin("short", { retentionMs: 2000, tombstoneMs: 0 });
+  await begin("long", { retentionMs: 2000, tombstoneMs: 60_000 });
+  const consumed = { consumer: "c", event: { source: "/test", id: "1" }, retentionMs: 2000 };
+  await b.outbox.transaction((tx) => inbox.once(tx, consumed, () => {}));
+  const { hooks, of } = recording();
+  const retention = { keys: true, everyMs: 1000 };
+  running(b, b.relay({ deliver: () => {}, hooks, retention }));
+  await b.scheduler.advance(1500);
+  expect(of("error")).toEqual([]);
+  expect(of("swept")).toEqual([]);
+  await b.scheduler.advance(5000);
+  expect(of("swept")).toEqual([{ rows: 2 }]);
+  await b.scheduler.advance(70_000);
+  expect(of("swept")).toEqual([{ rows: 2 }, { rows: 1 }]);
+  expect(of("pruned")).toEqual([]);
+});
+
 it.each<[string, object]>([
   ["no handler", {}],
   ["an unknown option", { deliver: () => {}, retries: 3 }],
@@ -905,7 +938,9 @@ it.each<[string, object]>([
   ["no stream", { deliver: () => {}, streams: {} }],
   ["a stream that cannot be", { deliver: () => {}, streams: { "": {} } }],
   ["an unknown hook", { deliver: () => {}, hooks: { acked: () => {} } }],
-  ["a retention without an age", { deliver: () => {}, retention: {} }],
+  ["a retention of nothing", { deliver: () => {}, retention: {} }],
+  ["a retention that keeps keys and all else", { deliver: () => {}, retention: { keys: false } }],
+  ["a retention of keys that is no flag", { deliver: () => {}, retention: { keys: 1 } }],
 ])("ERR-03: %s is refused before anything is claimed", (_, options) => {
   expect(() =>
     bench()

@@ -45,6 +45,7 @@ export const capabilities: Capabilities = {
   clock: "server",
   tail: false,
   notify: false,
+  keys: false,
 };
 
 /**

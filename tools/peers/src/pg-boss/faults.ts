@@ -63,6 +63,7 @@ export function faultsOf(pool: Pool, schema: string): Faults {
     },
     fillDisk: lacking("test of a full disk in this harness"),
     severConnections: lacking("test of severed connections in this harness"),
+    ageKeys: lacking("idempotency key"),
     silenceListeners: lacking("wake-up"),
     writeSchemaMarker: lacking("marker of this form"),
     damageSchema: lacking("schema check of this form"),

@@ -33,6 +33,9 @@ export function probeOf(pool: Pool, schema: string, workerOf: WorkerOf): Probe {
   return {
     deliveries: async () => (await rows()).map((row) => delivery(row, workerOf)),
     events: async () => (await rows()).map((row) => toProbed(rowIdIn(row.id), row.data, row.createdOn)),
+    async keys() {
+      throw new Error("there are no idempotency keys");
+    },
     async businessRows() {
       const { rows } = await pool.query<{ id: string }>(
         `select id from ${schema}_application.business order by id collate "C"`,

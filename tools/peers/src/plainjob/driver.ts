@@ -50,6 +50,7 @@ export const capabilities: Capabilities = {
   clock: "host",
   tail: false,
   notify: false,
+  keys: false,
 };
 
 const SILENT = { error() {}, warn() {}, info() {}, debug() {} };

@@ -70,6 +70,7 @@ export function faultsOf(db: Database.Database, file: string): Faults {
     },
     fillDisk: lacking("test of a full disk in this harness"),
     severConnections: lacking("server"),
+    ageKeys: lacking("idempotency key"),
     silenceListeners: lacking("wake-up"),
     writeSchemaMarker: lacking("schema marker"),
     damageSchema: lacking("schema check"),

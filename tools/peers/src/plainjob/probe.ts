@@ -23,6 +23,9 @@ export function probeOf(db: Database.Database, workerOf: WorkerOf): Probe {
     deliveries: async () => rows().map((row) => delivery(row, workerOf)),
     events: async () =>
       rows().map((row) => toProbed(row.id, JSON.parse(row.data) as Payload, row.created_at * 1000)),
+    async keys() {
+      throw new Error("there are no idempotency keys");
+    },
     businessRows: async () => db.prepare("select id from business order by id").pluck().all() as string[],
     now: async () => Date.now() * 1000,
   };

@@ -1,9 +1,10 @@
 /** Faults that show in long runs: each of the other guarantees holds most of the time. */
-import { override } from "../../override.ts";
+import { override, overrideKeys } from "../../override.ts";
 import { deliveryOf, type SemanticMutant } from "./define.ts";
 
 /** How often the rare fault happens. */
 const ONE_IN = 8;
+const HOUR_MS = 3_600_000;
 
 export const history: readonly SemanticMutant[] = [
   {
@@ -21,6 +22,22 @@ export const history: readonly SemanticMutant[] = [
           return driver.claim(request);
         },
       });
+    },
+  },
+  {
+    name: "a-live-key-taken-over-now-and-then",
+    breaks: "HIST-01",
+    because: /H7/,
+    on: { keys: true },
+    wrap({ driver, faults }) {
+      let begins = 0;
+      return overrideKeys(driver, (keys) => ({
+        async begin(request) {
+          begins += 1;
+          if (begins % ONE_IN === 0) await faults.ageKeys(HOUR_MS);
+          return keys.begin(request);
+        },
+      }));
     },
   },
   {

@@ -8,6 +8,7 @@ import { errors } from "./errors.ts";
 import { fence } from "./fence.ts";
 import { history } from "./history.ts";
 import { identity } from "./identity.ts";
+import { keys } from "./keys.ts";
 import { lease } from "./lease.ts";
 import { life } from "./life.ts";
 import { page } from "./page.ts";
@@ -33,6 +34,7 @@ export const semanticMutants: readonly SemanticMutant[] = [
   ...life,
   ...errors,
   ...wake,
+  ...keys,
   ...crash,
   ...relay,
   ...history,
