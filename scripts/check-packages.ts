@@ -93,12 +93,13 @@ function pack(folder: string, manifest: Manifest): Packed {
 function installTogether(packed: readonly Packed[]): void {
   const pinned: Record<string, string | undefined> = { ...readManifest(root).devDependencies };
   for (const { manifest } of packed) {
-    if (["@dovecote/core", "@dovecote/sqlite"].includes(manifest.name))
+    if (["@dovecote/core", "@dovecote/postgres", "@dovecote/sqlite"].includes(manifest.name))
       Object.assign(pinned, manifest.devDependencies);
   }
   const peers = [
     "better-sqlite3",
     "@types/better-sqlite3",
+    "postgres",
     "@types/node",
     "drizzle-orm",
     "@opentelemetry/api",
