@@ -3,13 +3,14 @@ import { type Harness, HarnessError, type Report, runSuite, TimeLimitError } fro
 import { referenceHarness as good } from "../src/reference/index.ts";
 import { tryHarness } from "../src/use-harness.ts";
 
-const LIMIT_MS = 500;
+/** How long the suite waits for a call that never settles; on a busy machine every other call has to settle within it. */
+const HANG_LIMIT_MS = 3000;
 
-function run(fault: string): Promise<Report> {
+function run(fault: string, timeoutMs?: number): Promise<Report> {
   process.env.DOVECOTE_TEST_FAULT = fault;
   // The query makes it another module for every fault.
   const url = new URL(`./fixtures/bad-harness.ts?fault=${fault}`, import.meta.url);
-  return runSuite(url, { levels: [1], only: ["TX-01", "FENCE-01"], timeoutMs: LIMIT_MS });
+  return runSuite(url, { levels: [1], only: ["TX-01", "FENCE-01"], timeoutMs });
 }
 
 describe("a harness that cannot be used is refused, and told why", () => {
@@ -39,10 +40,10 @@ describe("a harness that cannot be used is refused, and told why", () => {
   });
 
   it.each([
-    ["connectHangs", /connect\(\) of the harness did not settle within 0.5 s/],
-    ["closeHangs", /close\(\) of a session did not settle within 0.5 s/],
+    ["connectHangs", /connect\(\) of the harness did not settle within 3 s/],
+    ["closeHangs", /close\(\) of a session did not settle within 3 s/],
   ])("%s", async (fault, message) => {
-    const failure = await run(fault).catch((error: unknown) => error);
+    const failure = await run(fault, HANG_LIMIT_MS).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(TimeLimitError);
     expect((failure as Error).message).toMatch(message);
   });
@@ -77,7 +78,7 @@ describe("a harness that is tried", () => {
       },
       ...fault,
     };
-    await expect(tryHarness(harness, { limitMs: LIMIT_MS })).rejects.toThrow(HarnessError);
+    await expect(tryHarness(harness, { limitMs: 30_000 })).rejects.toThrow(HarnessError);
     expect(spaces).toEqual(new Set());
   });
 });
@@ -85,10 +86,10 @@ describe("a harness that is tried", () => {
 describe("a harness that fails once fails one case, and the run goes on", () => {
   it.each([
     ["createSpaceThrowsOnce", "createSpace() of the harness failed: no room"],
-    ["connectHangsOnce", "connect() of the harness did not settle within 0.5 s"],
-    ["closeHangsOnce", "close() of a session did not settle within 0.5 s"],
+    ["connectHangsOnce", "connect() of the harness did not settle within 3 s"],
+    ["closeHangsOnce", "close() of a session did not settle within 3 s"],
   ])("%s", async (fault, message) => {
-    const { cases, levels } = await run(fault);
+    const { cases, levels } = await run(fault, HANG_LIMIT_MS);
     expect(cases[0]).toMatchObject({ outcome: "failed", message });
     expect(cases.slice(1).map(({ outcome }) => outcome)).toEqual(cases.slice(1).map(() => "passed"));
     expect(cases.length).toBeGreaterThan(1);
