@@ -23,7 +23,9 @@ import { readOperations } from "../../src/history/read.ts";
 import { loadHarness } from "../../src/load-harness.ts";
 import type { FromRelay, Task, ToRelay } from "./relay-child.ts";
 
-const EVENTS = 5000;
+/** How many events every stage has of its own, so that however fast the relays are, there is work left when it begins. */
+const STAGES = { killed: 1000, frozen: 1000, blocked: 1000, severed: 2000 } as const;
+const EVENTS = Object.values(STAGES).reduce((sum, count) => sum + count, 0);
 const BATCH = 500;
 const LEASE_MS = 1000;
 /** Longer than a lease, the renewal in it, and a poll of the other relay. */
@@ -149,19 +151,22 @@ it.each([
     const begun = process.hrtime.bigint();
     const now = (): number => Number(process.hrtime.bigint() - begun);
     const enqueues: Operation[] = [];
-    for (let done = 0; done < EVENTS; done += BATCH) {
-      const events = Array.from({ length: BATCH }, (__, at) => ({
-        ...{ stream: "orders", source: "/test", type: "test" },
-        id: String(done + at),
-      }));
-      const t0 = now();
-      const outcomes = await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
-      const times = { t0, t1: now() };
-      for (const [at, { rowId, outcome }] of outcomes.entries()) {
-        const id = idOf("default", String(done + at));
-        enqueues.push({ p: "shop", op: "enqueue", ...times, id, rowId, type: "ok", answer: outcome });
+    const enqueue = async (stage: keyof typeof STAGES): Promise<void> => {
+      for (const end = enqueues.length + STAGES[stage]; enqueues.length < end; ) {
+        const done = enqueues.length;
+        const events = Array.from({ length: BATCH }, (__, at) => ({
+          ...{ stream: "orders", source: "/test", type: "test" },
+          id: String(done + at),
+        }));
+        const t0 = now();
+        const outcomes = await session.transaction((tx) => outbox.enqueueMany(tx.handle, events));
+        const times = { t0, t1: now() };
+        for (const [at, { rowId, outcome }] of outcomes.entries()) {
+          const id = idOf("default", String(done + at));
+          enqueues.push({ p: "shop", op: "enqueue", ...times, id, rowId, type: "ok", answer: outcome });
+        }
       }
-    }
+    };
     const { url, arrivals, reached, held } = await receiver();
     const start = (name: string): RelayProcess =>
       new RelayProcess({
@@ -169,35 +174,40 @@ it.each([
         ...{ name, leaseMs: LEASE_MS, history: join(folder, name) },
       });
 
+    await enqueue("killed");
     const killed = start("killed");
     const frozen = start("frozen");
-    await reached(EVENTS * 0.1);
+    await reached(STAGES.killed / 2);
     killed.signal("SIGKILL");
     await killed.gone();
     const blocked = start("blocked");
-    await reached(EVENTS * 0.3);
-    const answerFrozen = await held(frozen.name);
+    const frozenHolds = held(frozen.name);
+    await enqueue("frozen");
+    const answerFrozen = await frozenHolds;
     frozen.signal("SIGSTOP");
     const until = (await session.probe.now()) + AWAY_MS * 1000;
     await eventually(session, "time must pass", async () => (await session.probe.now()) > until);
     frozen.signal("SIGCONT");
     answerFrozen();
-    await reached(EVENTS * 0.5);
-    const answerBlocked = await held(blocked.name);
+    const blockedHolds = held(blocked.name);
+    await enqueue("blocked");
+    const answerBlocked = await blockedHolds;
     blocked.tell({ kind: "block", forMs: AWAY_MS });
     const back = (await session.probe.now()) + 1.5 * AWAY_MS * 1000;
     await eventually(session, "time must pass", async () => (await session.probe.now()) > back);
     answerBlocked();
+    await enqueue("severed");
     if (server !== undefined) {
-      for (const part of [0.6, 0.65, 0.7]) {
-        await reached(EVENTS * part);
+      const before = EVENTS - STAGES.severed;
+      for (const part of [0.1, 0.2, 0.3]) {
+        await reached(before + STAGES.severed * part);
         await session.faults.severConnections();
       }
       for (const [part, mode] of [
-        [0.75, "fast"],
-        [0.85, "immediate"],
+        [0.4, "fast"],
+        [0.7, "immediate"],
       ] as const) {
-        await reached(EVENTS * part);
+        await reached(before + STAGES.severed * part);
         await server.halt(mode);
         await server.resume();
       }
