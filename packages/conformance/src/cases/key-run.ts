@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import {
+  type BeginOptions,
   isDovecoteError,
   type KeyClaim,
+  type KeyName,
+  type RunAnswer,
   type RunOptions,
   type RunOutcome,
   type RunResponse,
@@ -84,6 +87,108 @@ const cases: readonly Case[] = [
       const chosen = await runs.run({ ...options(name()), record: () => false }, () => RESPONSE);
       assert.equal(chosen.outcome, "released", "the policy must decide where the handler does not");
       await begins("a retry of what was kept", "replay", keysOf(t).begin(options(key)));
+    },
+  },
+  {
+    id: "KEY-06",
+    level: 1,
+    intent:
+      "a run beside the database commits event and answer together, once, and what it answers itself is not kept",
+    async run(t) {
+      const key = name();
+      let again: unknown;
+      let late: (() => Promise<unknown>) | undefined;
+      const outcome = await beside(t, key, async (commit) => {
+        const answer = await commit(() => RESPONSE);
+        assert.deepEqual(answer, RECORDED, "a commit must give the answer that it recorded");
+        late = () => commit(() => RESPONSE);
+        again = await late().catch((error: unknown) => error);
+        return { status: 202 };
+      });
+      const completed = { outcome: "completed", response: RECORDED };
+      assert.deepEqual(outcome, completed, "a run that commits must be completed with what it committed");
+      assert.ok(isDovecoteError(again, "ILLEGAL_TRANSITION"), "a second commit must be refused");
+      await refused("a commit after the run", ["ILLEGAL_TRANSITION"], async () => late?.());
+      assert.equal((await t.session.probe.events()).length, 1, "its event must be there once");
+      await begins("a retry of what was committed", "replay", keysOf(t).begin(options(key)));
+    },
+  },
+  {
+    id: "KEY-06",
+    level: 1,
+    intent:
+      "a commit that throws fails its run, and one whose answer is not kept is answered: both leave nothing, and the key can be used again",
+    async run(t) {
+      const key = name();
+      const nothing = async (when: string): Promise<void> => {
+        assert.deepEqual(await t.session.probe.events(), [], `${when} must leave no event`);
+        assert.deepEqual(await t.session.probe.keys(), [], `${when} must leave no record`);
+      };
+      const throwing = (handled: (committing: Promise<unknown>) => unknown) =>
+        beside(t, key, async (commit) => {
+          await handled(
+            commit(() => {
+              throw BROKEN;
+            }),
+          );
+          return RESPONSE;
+        });
+      await assert.rejects(
+        () => throwing((committing) => committing),
+        BROKEN,
+        "what a commit throws must come out untouched",
+      );
+      await nothing("a commit that throws");
+      await assert.rejects(
+        () => throwing((committing) => committing.catch(() => {})),
+        BROKEN,
+        "a commit that failed must fail its run, whatever the handler makes of it",
+      );
+      await nothing("a commit whose failure was swallowed");
+      const failed = await beside(t, key, (commit) => commit(() => ({ status: 503 })));
+      assert.equal(failed.outcome, "released", "a committed answer of 503 must not be kept");
+      await nothing("an answer that is not kept");
+    },
+  },
+  {
+    id: "KEY-07",
+    level: 1,
+    intent: "a run beside the database whose key was taken over before its commit commits nothing",
+    async run(t) {
+      const key = name();
+      let ran = false;
+      const zombie = beside(t, key, async (commit) => {
+        await age(t, LEASE_MS);
+        await acquired(keysOf(await t.connect()), key);
+        return commit(() => {
+          ran = true;
+          return RESPONSE;
+        });
+      });
+      await refused("the outcome of a zombie", ["LOST_CLAIM"], () => zombie);
+      assert.ok(!ran, "what a zombie commits must not run");
+      assert.deepEqual(await t.session.probe.events(), [], "a zombie must leave no event");
+      await begins("a begin beside the new holder", "inFlight", keysOf(t).begin(options(key)));
+    },
+  },
+  {
+    id: "KEY-08",
+    level: 1,
+    intent: "a commit that outlives its lease is completed: the lock of its transaction is the lease",
+    async run(t) {
+      const key = name();
+      const slow = await beside(
+        t,
+        key,
+        (commit) =>
+          commit(() => {
+            outlast(SHORT_MS);
+            return RESPONSE;
+          }),
+        { leaseMs: SHORT_MS },
+      );
+      assert.equal(slow.outcome, "completed", "a commit that outlives its lease must be completed");
+      assert.equal((await t.session.probe.events()).length, 1, "its event must be there");
     },
   },
   {
@@ -175,9 +280,7 @@ const cases: readonly Case[] = [
       const runs = counted(t);
       const key = name();
       const unavailable = () => {
-        const end = performance.now() + 2 * SHORT_MS;
-        // In a transaction that may have to be synchronous.
-        while (performance.now() < end);
+        outlast(SHORT_MS);
         return { status: 503, body: "later" };
       };
       const given = await runs.run({ ...options(key, { leaseMs: SHORT_MS }) }, unavailable);
@@ -273,12 +376,33 @@ function counted(t: CaseContext): Counted {
     run: (given, handler) =>
       keysOf(t).run(given, (context) => {
         count += 1;
-        const stored = t.outbox.enqueue(context.tx, event());
-        return (
-          stored instanceof Promise ? stored.then(() => handler(context)) : handler(context)
-        ) as RunResponse;
+        return enqueued(t, context.tx, () => handler(context));
       }),
   };
+}
+
+/** A run beside the database, whose commit enqueues an event before it answers. */
+function beside(
+  t: CaseContext,
+  key: KeyName,
+  handler: (commit: (fn: () => RunResponse) => Promise<RunAnswer>) => RunResponse | Promise<RunResponse>,
+  overrides: Partial<BeginOptions> = {},
+): Promise<RunOutcome> {
+  return keysOf(t).run({ ...options(key, overrides), mode: "record" }, ({ commit }) =>
+    handler((fn) => commit((tx) => enqueued(t, tx, fn))),
+  );
+}
+
+/** In a transaction that may have to be synchronous. */
+function enqueued(t: CaseContext, tx: unknown, answer: () => RunResponse): RunResponse {
+  const stored = t.outbox.enqueue(tx, event());
+  return (stored instanceof Promise ? stored.then(answer) : answer()) as RunResponse;
+}
+
+/** Longer than the lease, in a transaction that may have to be synchronous. */
+function outlast(leaseMs: number): void {
+  const end = performance.now() + 2 * leaseMs;
+  while (performance.now() < end);
 }
 
 export const keyRunCases: readonly Case[] = cases.map(ifKeys);

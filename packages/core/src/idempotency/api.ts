@@ -161,11 +161,11 @@ export interface Keys<Tx, Sync extends boolean, Own extends Tx = Tx> extends Key
   run(options: TransactionRunOptions, handler: TransactionHandler<Sync, Own>): Promise<RunOutcome>;
   /**
    * As above, for effects outside the database: the claim is renewed while the handler runs, and its answer recorded after
-   * it. A crash in between is nobody's to undo: `takeover` decides what the next one does.
+   * it, or by its `commit`. A crash in between is nobody's to undo: `takeover` decides what the next one does.
    */
   run(
     options: RecordRunOptions,
-    handler: (context: RecordRunContext) => RunResponse | Promise<RunResponse>,
+    handler: (context: RecordRunContext<Sync, Own>) => RunResponse | Promise<RunResponse>,
   ): Promise<RunOutcome>;
   /**
    * Proves a claim in your transaction, and locks it: from here to the end of the transaction the lock is the lease, however

@@ -32,19 +32,41 @@ export interface TransactionRunContext<Own> extends RunContext {
 /** Synchronous where the driver's transactions are. */
 export type TransactionHandler<Sync extends boolean, Own> = (
   context: TransactionRunContext<Own>,
-) => Sync extends true ? RunResponse : RunResponse | Promise<RunResponse>;
+) => Answering<Sync>;
 
-export interface RecordRunContext extends RunContext {
+type Answering<Sync extends boolean> = Sync extends true ? RunResponse : RunResponse | Promise<RunResponse>;
+
+export interface RecordRunContext<Sync extends boolean = boolean, Own = unknown> extends RunContext {
   /** Aborts when the claim is lost, or when the caller's does. */
   readonly signal: AbortSignal;
+  /**
+   * Ends the run in one transaction of the store's own, once what it did outside the database is done: the rows of `fn`, its
+   * events and its answer commit together, fenced, or not at all (KEY-06, KEY-07). Under the lock of that transaction the claim
+   * needs no lease (KEY-08). What the handler itself answers does not matter then, and a commit that fails fails the run.
+   *
+   * Conflicts are repeated as in a transaction's run. An answer that is not kept rolls back, and is given all the same.
+   *
+   * @returns the answer of `fn`.
+   * @throws what `fn` throws; `LOST_CLAIM`; `ILLEGAL_TRANSITION` the second time, and after the run.
+   * @example
+   * await keys.run({ ...options, mode: "record", takeover: "rerun" }, async ({ commit }) => {
+   *   const file = await store(upload);
+   *   return commit((tx) => {
+   *     insertBook(tx, file);
+   *     return { status: 201 };
+   *   });
+   * });
+   */
+  commit(fn: (tx: Own) => Answering<Sync>): Promise<RunAnswer>;
 }
 
-export type RunOutcome =
+export type RunOutcome = Ended | Exclude<Begun, { readonly outcome: "acquired" }>;
+
+type Ended =
   /** It was done now, and its answer is recorded. */
   | { readonly outcome: "completed"; readonly response: RunAnswer }
   /** Its answer was not one to be kept: in a transaction everything was rolled back, and a retry does it again. */
-  | { readonly outcome: "released"; readonly response: RunAnswer }
-  | Exclude<Begun, { readonly outcome: "acquired" }>;
+  | { readonly outcome: "released"; readonly response: RunAnswer };
 
 export interface RunOptions extends BeginOptions {
   /** Which answers are recorded. Default: 2xx, 3xx and 4xx, but 401, 403, 407, 408, 421, 425 and 429. */
@@ -92,10 +114,10 @@ export async function run<Tx, Sync extends boolean, Own extends Tx>(
   const { leaseMs = DEFAULT_LEASE_MS, takeover } = begin as unknown as BeginOptions;
   return mode === "transaction"
     ? inTransaction(store, claim, record, handler as (context: TransactionRunContext<Own>) => RunResponse)
-    : beside(store, claim, { record, signal, leaseMs, takeover }, handler as RecordHandler);
+    : beside(store, claim, { record, signal, leaseMs, takeover }, handler as RecordHandler<Own>);
 }
 
-type RecordHandler = (context: RecordRunContext) => RunResponse | Promise<RunResponse>;
+type RecordHandler<Own> = (context: RecordRunContext<boolean, Own>) => RunResponse | Promise<RunResponse>;
 
 async function inTransaction<Tx, Sync extends boolean, Own extends Tx>(
   store: RunStore<Tx, Sync, Own>,
@@ -103,13 +125,30 @@ async function inTransaction<Tx, Sync extends boolean, Own extends Tx>(
   record: RecordPolicy,
   handler: (context: TransactionRunContext<Own>) => RunResponse,
 ): Promise<RunOutcome> {
+  try {
+    return await committed(store, claim, record, (tx) => {
+      const said = new Said(claim);
+      return { said, answer: handler({ ...said.context, tx }) };
+    });
+  } catch (error) {
+    await givenUp(store.keys, claim, error);
+    throw error;
+  }
+}
+
+/** Holds the claim, works and records in one transaction, which is repeated if it conflicts with others. */
+async function committed<Tx, Sync extends boolean, Own extends Tx>(
+  store: RunStore<Tx, Sync, Own>,
+  claim: KeyClaim,
+  record: RecordPolicy,
+  work: (tx: Own) => { readonly said: Said; readonly answer: unknown },
+): Promise<Ended> {
   let working = false;
   const once = (tx: Own) =>
     after(store.keys.hold(tx, claim), (held: HeldKey<Sync>) => {
       working = true;
-      const said = new Said(claim);
       // A promise, where the driver has asynchronous transactions; a synchronous one refuses it.
-      const answer: unknown = handler({ ...said.context, tx });
+      const { said, answer } = work(tx);
       const settling = isThenable(answer) ? Promise.resolve(answer) : answer;
       return after(settling as InTransaction<Sync, RunResponse>, (given) => {
         const { kept, response, answer: decided } = said.decide(given, record);
@@ -130,32 +169,43 @@ async function inTransaction<Tx, Sync extends boolean, Own extends Tx>(
       // Whoever took the key over may have completed or released it: what is true of this claim is that it is lost.
       if (!working && isRefusal(error)) throw lost(error);
       const conflicted = isDovecoteError(error, "SERIALIZATION_FAILURE") && attempt <= CONFLICT_REPEATS;
-      if (!conflicted) {
-        await givenUp(store.keys, claim, error);
-        throw error;
-      }
+      if (!conflicted) throw error;
       await new Wake().wait(systemScheduler, systemScheduler.random() * CONFLICT_PAUSE_MS * 2 ** attempt);
     }
   }
 }
 
-async function beside<Tx, Sync extends boolean>(
-  { keys }: { readonly keys: Keys<Tx, Sync> },
+async function beside<Tx, Sync extends boolean, Own extends Tx>(
+  store: RunStore<Tx, Sync, Own>,
   claim: KeyClaim,
   { record, signal, leaseMs, takeover }: BesidePlan,
-  handler: RecordHandler,
+  handler: RecordHandler<Own>,
 ): Promise<RunOutcome> {
+  const { keys } = store;
   const over = new AbortController();
   const lease = keepAlive(keys, claim, leaseMs, over);
   const said = new Said(claim);
-  try {
-    const context = {
-      ...said.context,
-      signal: signal === undefined ? over.signal : AbortSignal.any([over.signal, signal]),
-    };
-    const { kept, response, answer } = said.decide(await handler(context), record);
+  /** No renewal may come after it: it would wait for the transaction that holds the claim. */
+  const endLease = async (): Promise<void> => {
     if (over.signal.aborted) throw over.signal.reason;
     await lease.stop();
+  };
+  const end = new OnlyEnd();
+  try {
+    const answered = await handler({
+      ...said.context,
+      signal: signal === undefined ? over.signal : AbortSignal.any([over.signal, signal]),
+      commit: (fn) =>
+        end.begin(async () => {
+          if (typeof fn !== "function") throw invalid("fn", "a function", fn);
+          await endLease();
+          return committed(store, claim, record, (tx) => ({ said, answer: fn(tx) }));
+        }),
+    });
+    const ended = await end.close();
+    if (ended !== undefined) return ended;
+    const { kept, response, answer } = said.decide(answered, record);
+    await endLease();
     if (!kept) {
       await givenBack(keys, claim);
       return { outcome: "released", response };
@@ -165,6 +215,7 @@ async function beside<Tx, Sync extends boolean>(
     });
     return { outcome: "completed", response };
   } catch (error) {
+    await end.close().catch(() => {});
     await lease.stop();
     // What must not be repeated, and may have been done, is left to its lease: an operator has to find out.
     if (takeover === "rerun" || said.released) await givenUp(keys, claim, error);
@@ -179,6 +230,30 @@ interface BesidePlan {
   readonly signal: AbortSignal | undefined;
   readonly leaseMs: number;
   readonly takeover: Takeover;
+}
+
+/** The one commit that a run may end with. */
+class OnlyEnd {
+  #ending: Promise<Ended> | undefined;
+  #closed = false;
+
+  begin(commit: () => Promise<Ended>): Promise<RunAnswer> {
+    if (this.#closed || this.#ending !== undefined) {
+      const refusal = new DovecoteError("ILLEGAL_TRANSITION", "the run is committed already, or over");
+      return Promise.reject(refusal);
+    }
+    this.#ending = commit();
+    const answered = this.#ending.then(({ response }) => response);
+    // Its failure is the run's, whether or not the handler waits for it.
+    answered.catch(() => {});
+    return answered;
+  }
+
+  /** How it ended, if it was begun. A handler need not have waited for it. */
+  async close(): Promise<Ended | undefined> {
+    this.#closed = true;
+    return this.#ending;
+  }
 }
 
 /** Gives a key back after a failure, unless that may have been committed, or the key is somebody else's. */
