@@ -1,0 +1,201 @@
+/** Handlers of node:http. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { isThenable, type KeyResponse, type RunResponse } from "@dovecote/core";
+import { type Answering, type Counting, createGate, type StoreOf } from "./adapter.ts";
+import { toAnswer } from "./answer.ts";
+import {
+  type Incoming,
+  passGate,
+  type RecordContext,
+  type Setting,
+  type TransactionContext,
+  type Work,
+} from "./gate.ts";
+import { NodeBody } from "./node-body.ts";
+import { Capture, sendAnswer } from "./node-capture.ts";
+import type { GateOptions, Plan, RecordRouteOptions, TransactionRouteOptions } from "./options.ts";
+import type { Answer } from "./problem.ts";
+import { Refused } from "./refused.ts";
+
+/** The parts of an answer; or nothing, or the response, of a handler that writes its answer. */
+// biome-ignore lint/suspicious/noConfusingVoidType: it is what a function without a return answers.
+export type Written = KeyResponse | ServerResponse | void;
+
+type Handler<Sync extends boolean, Context> = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: Context,
+) => Answering<Sync, Written>;
+
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+export interface Safely<Sync extends boolean, Own> extends Counting {
+  (handler: Handler<Sync, TransactionContext<Own>>): NodeHandler;
+  (
+    options: TransactionRouteOptions<IncomingMessage>,
+    handler: Handler<Sync, TransactionContext<Own>>,
+  ): NodeHandler;
+  (
+    options: RecordRouteOptions<IncomingMessage>,
+    handler: Handler<false, RecordContext<Sync, Own>>,
+  ): NodeHandler;
+}
+
+export interface NodeGateOptions extends GateOptions<IncomingMessage> {
+  /** What a handler threw; the client is answered 500. Default: it is a warning of the process. */
+  readonly onError?: (error: unknown, request: IncomingMessage) => void;
+}
+
+/**
+ * A gate before handlers of node:http: a POST or PATCH with an Idempotency-Key is handled once, and answered again from its
+ * record. What a handler writes leaves when it is committed.
+ *
+ * @throws `INVALID_ARGUMENT` for options that are none.
+ * @example
+ * const safely = idempotent(shop, { principal: (request) => userOf(request) });
+ * createServer(safely(async (request, response, { tx }) => {
+ *   const order = await insertOrder(tx, await json(request));
+ *   response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(order));
+ * }));
+ */
+export function idempotent<Tx, Sync extends boolean, Own extends Tx>(
+  store: StoreOf<IncomingMessage, Tx, Sync, Own>,
+  { onError = warned, ...options }: NodeGateOptions,
+): Safely<Sync, Own> {
+  const gate = createGate(store, options);
+  const safely = (...given: readonly [unknown] | readonly [unknown, unknown]): NodeHandler => {
+    const { plan, handler, setting } = gate.route(given);
+    const handle = handler as Handler<false, unknown>;
+    return async (request, response) => {
+      try {
+        await passNode({
+          plan,
+          setting: setting(request),
+          incoming: toIncoming(request, request.url ?? "/", bodyOf(request, undefined)),
+          request,
+          response,
+          work: (context) => handle(request, response, context),
+        });
+      } catch (error) {
+        onError(error, request);
+        if (!response.headersSent) sendAnswer(response, { status: 500, headers: [], body: new Uint8Array() });
+      }
+    };
+  };
+  return Object.assign(safely, { counts: gate.counts }) as Safely<Sync, Own>;
+}
+
+export interface NodePass<Request, Tx, Sync extends boolean, Own extends Tx> {
+  readonly plan: Plan<Request>;
+  readonly setting: Setting<Request, Tx, Sync, Own>;
+  readonly incoming: Incoming;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Calls the handler, which writes to the response or answers parts. */
+  readonly work: (context: unknown) => Written | Promise<Written>;
+  /** How the gate's own answers are sent. Default: on the response as it is. */
+  readonly send?: (answer: Answer) => void;
+}
+
+/** Of every server on node:http: captures what the handler writes, and sends it when it may be sent. @throws as `passGate`. */
+export async function passNode<Request, Tx, Sync extends boolean, Own extends Tx>({
+  plan,
+  setting,
+  incoming,
+  request,
+  response,
+  work,
+  send = (answer) => sendAnswer(response, answer),
+}: NodePass<Request, Tx, Sync, Own>): Promise<void> {
+  let capture: Capture | undefined;
+  const captured: Work<unknown> = (context) => {
+    if (capture !== undefined) {
+      capture.discard();
+      // Its handler would wait for a body that another run of it has read.
+      if (!("parsed" in incoming.body) && request.readableEnded) throw conflicted();
+    }
+    capture = new Capture(response, plan.maxAnswerBytes);
+    return answered(capture, response, work(context));
+  };
+  try {
+    const passed = await passGate(setting, incoming, captured);
+    if (passed.outcome === "handled") {
+      capture?.send(passed.status === undefined ? [] : [["idempotency-status", passed.status]]);
+      return;
+    }
+    capture?.discard();
+    if (passed.outcome === "answered") send(passed.answer);
+    // What is left of the body stands before the next request on this connection.
+    request.resume();
+  } catch (error) {
+    capture?.discard();
+    throw error;
+  }
+}
+
+/** Where another part of the server has read the body, what it made of it. @throws TypeError if it made nothing of it. */
+export function bodyOf(request: IncomingMessage, parsed: unknown): Incoming["body"] {
+  if (!request.readableEnded) return new NodeBody(request);
+  if (parsed === undefined)
+    throw new TypeError("the body was read before the gate, and nothing was made of it");
+  return { parsed };
+}
+
+export function toIncoming(
+  { method = "GET", headers, headersDistinct }: IncomingMessage,
+  target: string,
+  body: Incoming["body"],
+): Incoming {
+  const contentDigest = headersDistinct["content-digest"]?.join(", ");
+  return {
+    method,
+    target,
+    keyLines: headersDistinct["idempotency-key"] ?? [],
+    contentType: headers["content-type"],
+    contentEncoding: headers["content-encoding"],
+    contentDigest,
+    body,
+  };
+}
+
+/** The handler may write and end, now or later, or answer parts; what it throws before its answer is sent counts. */
+function answered(
+  capture: Capture,
+  response: ServerResponse,
+  returned: Written | Promise<Written>,
+): RunResponse | Promise<RunResponse> {
+  const write = (parts: Written): void => {
+    if (isParts(parts, response) && !response.headersSent) sendAnswer(response, toAnswer(parts));
+  };
+  if (!isThenable(returned)) {
+    write(returned);
+    return capture.ended ?? capture.whole();
+  }
+  const handled = Promise.resolve(returned).then(write);
+  // One that fails once its answer is decided has nobody left to tell.
+  const failed = new Promise<never>((_, reject) => handled.catch(reject));
+  return Promise.race([failed, decided(capture)]);
+}
+
+function isParts(written: Written, response: ServerResponse): written is KeyResponse {
+  return written !== undefined && written !== response && typeof (written as KeyResponse).status === "number";
+}
+
+/** A handler that ends its answer and throws in the same breath has thrown. */
+async function decided(capture: Capture): Promise<RunResponse> {
+  const answer = await capture.whole();
+  await new Promise((resolve) => setImmediate(resolve));
+  return answer;
+}
+
+function warned(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error));
+}
+
+function conflicted(): Refused {
+  return new Refused({
+    code: "store-unavailable",
+    detail: "The transaction conflicted with another one: ask again with the same key.",
+    retryAfterSeconds: 1,
+  });
+}
