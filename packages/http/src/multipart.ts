@@ -56,7 +56,8 @@ export class DeclaredParts {
 
   /** The body is over. @throws Refused for what cannot be read, and for a declared field after the first file. */
   async end(): Promise<void> {
-    if (this.#problem === undefined) this.#busboy.end();
+    this.check();
+    this.#busboy.end();
     await this.#ended;
     this.check();
   }
