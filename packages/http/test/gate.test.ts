@@ -1,8 +1,9 @@
 /** What every adapter does on either driver, seen by a client on loopback. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { KINDS, post, type Script, serve } from "./servers.ts";
-import { createSpace, DRIVERS } from "./stores.ts";
+import { KINDS, type Script } from "./apps.ts";
+import { createSpace, post, problemOf, serve } from "./fixtures.ts";
+import { DRIVERS } from "./stores.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BINARY = Buffer.from([0, 255, 128, 10, 13, 195, 40]);
@@ -19,19 +20,6 @@ const CREATED: Script = {
   ],
   body: BINARY.toString("base64"),
 };
-
-async function problemOf(response: Response): Promise<{ readonly status: number; readonly code: string }> {
-  expect(response.headers.get("content-type")).toBe("application/problem+json");
-  const problem = (await response.json()) as {
-    readonly type: string;
-    readonly status: number;
-    readonly code: string;
-  };
-  expect(problem.type).toBe(`urn:dovecote:problem:${problem.code}`);
-  expect(problem.status).toBe(response.status);
-  expect(response.headers.get("idempotency-status")).toBe(problem.code);
-  return { status: problem.status, code: problem.code };
-}
 
 describe.each(KINDS.flatMap((kind) => DRIVERS.map((driver) => ({ kind, driver }))))(
   "$kind on $driver",

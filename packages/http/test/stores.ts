@@ -1,13 +1,9 @@
 /** Stores of both drivers, each with a table `effects` of the application's own. */
-import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { postgres } from "@dovecote/postgres";
 import { sqlite } from "@dovecote/sqlite";
 import Database from "better-sqlite3";
 import postgresClient from "postgres";
-import { onTestFinished } from "vitest";
 import type { KeyStore } from "../src/gate.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: of either driver; handlers give it back to `effect` alone.
@@ -31,24 +27,9 @@ export interface Space {
 export type Driver = "SQLite" | "Postgres";
 export const DRIVERS: readonly Driver[] = ["SQLite", "Postgres"];
 
-/** A migrated store of its own, gone after the test. */
-export async function createSpace(driver: Driver): Promise<Space> {
-  const address = driver === "SQLite" ? newFolder() : await newSchema();
-  const space = openSpace(driver, address);
-  await (space.store as unknown as { migrate(): Promise<unknown> }).migrate();
-  onTestFinished(() => space.close());
-  return space;
-}
-
 /** A store that is there, as another process sees it. */
-function openSpace(driver: Driver, address: string): Space {
+export function openSpace(driver: Driver, address: string): Space {
   return driver === "SQLite" ? openSqlite(address) : openPostgres(address);
-}
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "dovecote-http-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 function openSqlite(folder: string): Space {
@@ -78,22 +59,10 @@ function openSqlite(folder: string): Space {
   };
 }
 
-function serverUrl(): string {
+export function serverUrl(): string {
   const url = process.env.DOVECOTE_TEST_POSTGRES_URL;
   if (url === undefined) throw new Error("the test server is not running");
   return url;
-}
-
-async function newSchema(): Promise<string> {
-  const schema = `test_${randomUUID().replaceAll("-", "")}`;
-  const admin = postgresClient(serverUrl(), { max: 1, onnotice: () => {} });
-  await admin`create schema ${admin(schema)}`;
-  await admin`create table ${admin(schema)}.effects (id text)`;
-  onTestFinished(async () => {
-    await admin`drop schema if exists ${admin(schema)} cascade`;
-    await admin.end();
-  });
-  return schema;
 }
 
 function openPostgres(schema: string): Space {

@@ -3,8 +3,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
-import { post, type Running, serve } from "./servers.ts";
-import { createSpace } from "./stores.ts";
+import { createSpace, post, problemOf, type Running, serve } from "./fixtures.ts";
 
 const RECORD = { mode: "record", takeover: "rerun" } as const;
 const FILE = "x".repeat(200_000);
@@ -31,8 +30,8 @@ function upload(
   return post(server, key, {}, { text: multipart(boundary, parts), headers });
 }
 
-async function codeOf(response: Response): Promise<unknown> {
-  return ((await response.json()) as { readonly code: unknown }).code;
+async function codeOf(response: Response): Promise<string> {
+  return (await problemOf(response)).code;
 }
 
 describe.each(["fetch", "node"] as const)("uploads to %s", (kind) => {

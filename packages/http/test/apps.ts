@@ -7,14 +7,12 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
-import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
-import { isThenable } from "@dovecote/core";
+import { isThenable, type KeyResponse } from "@dovecote/core";
 import { serve as serveFetch } from "@hono/node-server";
 import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
-import { onTestFinished } from "vitest";
 import type { CountsByOutcome } from "../src/counts.ts";
 import { idempotent as expressGate } from "../src/express.ts";
 import { idempotent as fastifyGate } from "../src/fastify.ts";
@@ -37,47 +35,56 @@ export interface Script {
   /** So many bytes instead of `body`. */
   readonly size?: number;
   readonly say?: "save" | "release" | "unreplayable";
+  /** After the effect, and before the answer. Not in a synchronous transaction, but that "dies". */
+  readonly stops?: "waits" | "dies";
+  /** Beside the database: the effect and the answer in one fenced transaction. */
+  readonly commits?: boolean;
 }
 
 export type Kind = "fetch" | "node" | "express" | "fastify";
 export const KINDS: readonly Kind[] = ["fetch", "node", "express", "fastify"];
 
-export interface Running {
-  readonly url: string;
-  readonly counts: () => CountsByOutcome;
-  /** How often the handler was called. */
-  readonly calls: () => number;
-}
-
-type Options = Partial<Omit<GateOptions<unknown>, "principal">>;
+export type Options = Partial<Omit<GateOptions<unknown>, "principal">>;
 // biome-ignore lint/suspicious/noExplicitAny: what every adapter's wrapper has in common.
 type AnySafely = any;
 
-/** Serves it at `/orders`, on loopback, until the test is over. Who calls is what `x-user` says. */
-export async function serve(
-  kind: Kind,
-  space: Pick<Space, "effect" | "store">,
-  options: Options = {},
-  route: RouteOptions<never> = {},
-): Promise<Running> {
-  let calls = 0;
-  const handled = (script: Script, context: HandlerContext & { readonly tx?: unknown }): unknown => {
-    calls += 1;
-    if (script.say === "unreplayable") context.unreplayable("as the handler said");
-    else if (script.say !== undefined) context[script.say]();
-    return script.effect === undefined ? undefined : space.effect(context.tx, script.effect);
-  };
-  const { listener, counts } = LISTENERS[kind](space.store, options, route, handled);
-  const server = await listener();
-  const { port } = server.address() as AddressInfo;
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    server.close();
-    await once(server, "close");
-  });
-  return { url: `http://127.0.0.1:${port}`, counts, calls: () => calls };
+export interface App {
+  readonly server: Server;
+  readonly counts: () => CountsByOutcome;
 }
 
+export interface Setup {
+  readonly kind: Kind;
+  readonly space: Pick<Space, "effect" | "store">;
+  readonly options?: Options;
+  readonly route?: RouteOptions<never>;
+  /** What a handler does that is to stop: it never gets further, or when this says so. */
+  readonly stop: (script: Script, attempt: number) => unknown;
+  readonly called?: () => void;
+}
+
+/** Listens at `/orders`, and on Express at `/v1/orders` and `/v2/orders` too, on loopback. `x-user` says who calls. */
+export async function listen({ kind, space, options = {}, route = {}, stop, called }: Setup): Promise<App> {
+  const answer = (script: Script, context: AnyContext): unknown => {
+    called?.();
+    if (script.say === "unreplayable") context.unreplayable("as the handler said");
+    else if (script.say !== undefined) context[script.say]();
+    const effect = (tx: unknown) =>
+      script.effect === undefined ? undefined : space.effect(tx, script.effect);
+    const stopped = (): unknown => (script.stops === undefined ? undefined : stop(script, context.attempt));
+    if (script.commits !== true) return then(effect(context.tx), stopped);
+    return then(stopped(), () => context.commit?.((tx) => then(effect(tx), () => partsOf(script))));
+  };
+  const { listener, counts } = LISTENERS[kind](space.store, options, route, answer);
+  return { server: await listener(), counts };
+}
+
+interface AnyContext extends HandlerContext {
+  readonly tx?: unknown;
+  readonly commit?: (fn: (tx: unknown) => unknown) => Promise<KeyResponse>;
+}
+
+/** Does what the script asks for; answers what is to be answered, if that is decided. */
 type Handled = (script: Script, context: HandlerContext) => unknown;
 interface Listening {
   readonly listener: () => Promise<Server>;
@@ -97,7 +104,7 @@ const LISTENERS: Readonly<
     const orders = safely(route, (request: Request, context: HandlerContext) => {
       if (context.body === undefined) return request.text().then(() => new Response("read", { status: 201 }));
       const script = scriptOf(context.body);
-      return then(handled(script, context), () => fetchAnswer(script));
+      return then(handled(script, context), (answer) => answer ?? fetchAnswer(script));
     });
     app.all("/orders", (c) => orders(c.req.raw));
     return {
@@ -121,7 +128,7 @@ const LISTENERS: Readonly<
       (request: IncomingMessage, response: ServerResponse, context: HandlerContext) => {
         if (context.body === undefined) return readAll(request).then(() => ({ status: 201, body: "read" }));
         const script = scriptOf(context.body);
-        return then(handled(script, context), () => nodeAnswer(response, script));
+        return then(handled(script, context), (answer) => answer ?? nodeAnswer(response, script));
       },
     );
     return { counts: safely.counts, listener: () => listening(orders) };
@@ -135,17 +142,19 @@ const LISTENERS: Readonly<
     // What it prints of an error is of no interest here.
     app.set("env", "test");
     app.use(express.json());
-    app.all(
+    const orders = express.Router().all(
       "/orders",
       safely(route, (request: express.Request, response: express.Response, context: HandlerContext) => {
         const script = (request.body ?? {}) as Script;
-        return then(handled(script, context), () =>
-          script.how === "json"
+        return then(handled(script, context), (answer) => {
+          if (answer !== undefined) return answer;
+          return script.how === "json"
             ? response.status(script.status ?? 201).json({ id: 1 })
-            : nodeAnswer(response, script),
-        );
+            : nodeAnswer(response, script);
+        });
       }),
     );
+    app.use(orders).use("/v1", orders).use("/v2", orders);
     return { counts: safely.counts, listener: () => listening(app) };
   },
   fastify(store, options, route, handled) {
@@ -160,9 +169,10 @@ const LISTENERS: Readonly<
         route,
         (request: fastify.FastifyRequest, reply: fastify.FastifyReply, context: HandlerContext) => {
           const script = (request.body ?? {}) as Script;
-          return then(handled(script, context), () => {
+          return then(handled(script, context), (answer) => {
             if (script.how === "json") return reply.code(script.status ?? 201).send({ id: 1 });
-            const written = nodeAnswer(reply.raw, script);
+            const written =
+              (answer as ReturnType<typeof partsOf> | undefined) ?? nodeAnswer(reply.raw, script);
             return written === undefined
               ? reply
               : reply.code(written.status).headers(Object.fromEntries(written.headers)).send(written.body);
@@ -196,8 +206,8 @@ function scriptOf(body: Uint8Array): Script {
 }
 
 /** Synchronous if what came before was. */
-function then<T>(before: unknown, next: () => T): T | Promise<T> {
-  return isThenable(before) ? Promise.resolve(before).then(next) : next();
+function then<T>(before: unknown, next: (before: unknown) => T): T | Promise<T> {
+  return isThenable(before) ? Promise.resolve(before).then(next) : next(before);
 }
 
 function bytesOf({ body = "", size }: Script): Buffer {
@@ -249,24 +259,4 @@ function nodeAnswer(response: ServerResponse, script: Script): ReturnType<typeof
 
 async function readAll(request: IncomingMessage): Promise<void> {
   for await (const _ of request);
-}
-
-/** Sends a script, as JSON. */
-export function post(
-  { url }: Pick<Running, "url">,
-  key: string | undefined,
-  script: Script,
-  init: RequestInit & { readonly path?: string; readonly text?: string } = {},
-): Promise<Response> {
-  return fetch(`${url}${init.path ?? "/orders"}`, {
-    method: "POST",
-    body: init.text ?? JSON.stringify(script),
-    redirect: "manual",
-    ...init,
-    headers: {
-      "content-type": "application/json",
-      ...(key !== undefined && { "idempotency-key": key }),
-      ...(init.headers as Record<string, string> | undefined),
-    },
-  });
 }
