@@ -6,6 +6,7 @@ import {
   type BeginOptions,
   BOUNDS,
   type DovecoteError,
+  invalid,
   isDovecoteError,
   isThenable,
   type Keys,
@@ -30,7 +31,7 @@ import { readKeyHeader } from "./key-header.ts";
 import type { Plan } from "./options.ts";
 import { type Answer, problemAnswer, retryAfterSeconds } from "./problem.ts";
 import { Refused, UploadAborted } from "./refused.ts";
-import { requestFingerprint } from "./request-fingerprint.ts";
+import { type BodyMode, requestFingerprint } from "./request-fingerprint.ts";
 import { toTarget } from "./target.ts";
 
 /** What a gate needs of a Dovecote handle. */
@@ -164,6 +165,7 @@ async function runOnce<Request, Tx, Sync extends boolean, Own extends Tx>(
     return await toPassed(await run(store, options, call, plan), setting);
   } catch (error) {
     if (call.threw(error)) throw call.aborted ? new UploadAborted(error) : error;
+    if (isDovecoteError(error, "TX_ASYNC") && read.verify !== undefined) throw notStreamed(plan.body);
     const refusal = storeRefusal(error, plan.mode, call.started);
     if (refusal === undefined) throw error;
     if (plan.onUnavailable === "run" && refusal.problem.code === "store-unavailable") {
@@ -172,6 +174,14 @@ async function runOnce<Request, Tx, Sync extends boolean, Own extends Tx>(
     }
     throw refusal;
   }
+}
+
+function notStreamed({ kind }: BodyMode): DovecoteError {
+  return invalid(
+    "fingerprint",
+    'one of a body that is read before its handler runs: a synchronous transaction waits for no stream. Use mode "record", and its commit',
+    kind,
+  );
 }
 
 function run<Request, Tx, Sync extends boolean, Own extends Tx>(
@@ -210,6 +220,8 @@ class Call<Request, Sync extends boolean, Own> {
   readonly #read: ReadBody;
   readonly #work: Work<AnyContext<Sync, Own>>;
   #thrown: { readonly error: unknown } | undefined;
+  /** What the commit of a run beside the database failed with, which its handler passes on. */
+  #uncommitted: unknown;
   #saved = false;
   #unreplayable: string | undefined;
 
@@ -239,24 +251,21 @@ class Call<Request, Sync extends boolean, Own> {
     this.#saved = false;
     this.#unreplayable = undefined;
     const failed = (error: unknown): never => {
-      this.#thrown = { error };
+      if (error !== this.#uncommitted || error === undefined) this.#thrown = { error };
       // Of a body that never came, or is another one, nothing is left to be found out.
       if (this.aborted || error instanceof UploadAborted || error instanceof Refused) given.release();
       throw error;
     };
-    try {
-      const answer = this.#work(this.#context(given) as AnyContext<Sync, Own>);
-      const { verify } = this.#read;
-      if (!isThenable(answer) && verify === undefined) return this.#recorded(answer);
-      return Promise.resolve(answer)
-        .then(async (answered) => {
-          await verify?.();
-          return this.#recorded(answered);
-        })
-        .catch(failed);
-    } catch (error) {
-      return failed(error);
-    }
+    const { verify } = this.#read;
+    const verified = async (answer: RunResponse): Promise<RunResponse> => {
+      await verify?.();
+      return this.#recorded(answer);
+    };
+    return following(
+      () => this.#work(this.#context(given) as AnyContext<Sync, Own>),
+      verify === undefined ? this.#recorded : verified,
+      failed,
+    );
   };
 
   #context({ save: _, commit, ...given }: Given<Sync, Own>): Partial<AnyContext<Sync, Own>> {
@@ -282,13 +291,16 @@ class Call<Request, Sync extends boolean, Own> {
         answered = answer;
         return this.#recorded(answer);
       };
-      const filtered = (tx: Own) => {
-        const answer: unknown = fn(tx);
-        return isThenable(answer)
-          ? Promise.resolve(answer as Promise<RunResponse>).then(recorded)
-          : recorded(answer as RunResponse);
+      let thrown: { readonly error: unknown } | undefined;
+      const failed = (error: unknown): never => {
+        thrown = { error };
+        throw error;
       };
-      const committed = await commit(filtered as typeof fn);
+      const filtered = (tx: Own) => following(() => fn(tx) as RunResponse, recorded, failed);
+      const committed = await commit(filtered as typeof fn).catch((error: unknown) => {
+        if (thrown?.error !== error) this.#uncommitted = error;
+        throw error;
+      });
       const headers = answered !== undefined && "headers" in answered ? answered.headers : undefined;
       return { ...committed, headers: headers ?? committed.headers } satisfies RunAnswer;
     };
@@ -299,6 +311,20 @@ class Call<Request, Sync extends boolean, Own> {
     if ("unreplayable" in answer) return answer;
     return { ...answer, headers: this.#plan.recorded(answer.headers ?? []) };
   };
+}
+
+/** At once where the first step answers at once: a synchronous transaction has to. */
+function following<T, U>(
+  first: () => T | Promise<T>,
+  next: (answer: T) => U | Promise<U>,
+  failed: (error: unknown) => never,
+): U | Promise<U> {
+  try {
+    const answer = first();
+    return isThenable(answer) ? Promise.resolve(answer).then(next).catch(failed) : next(answer as T);
+  } catch (error) {
+    return failed(error);
+  }
 }
 
 /** Without a key a transaction is a plain one: kept if its answer is one to be kept. */

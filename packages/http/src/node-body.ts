@@ -33,7 +33,8 @@ export class NodeBody implements IncomingBody {
 
   /** Nothing will arrive, and nothing is there. */
   get #over(): boolean {
-    return this.#putBack || (this.#request.complete && this.#request.readableLength === 0);
+    const { complete, readableLength } = this.#request;
+    return this.#putBack || ((complete || hasNone(this.#request)) && readableLength === 0);
   }
 
   /** What has arrived, when something has; `undefined` if nothing more will. */
@@ -97,4 +98,10 @@ export class NodeBody implements IncomingBody {
       request.resume();
     });
   }
+}
+
+/** RFC 9112, section 6.3. An injected request that is whole does not say so. */
+function hasNone({ headers, httpVersionMajor }: IncomingMessage): boolean {
+  const { "content-length": length = "0", "transfer-encoding": coding } = headers;
+  return httpVersionMajor === 1 && length === "0" && coding === undefined;
 }

@@ -142,20 +142,25 @@ export function bodyOf(request: IncomingMessage, parsed: unknown): Incoming["bod
 }
 
 export function toIncoming(
-  { method = "GET", headers, headersDistinct }: IncomingMessage,
+  { method = "GET", headers, rawHeaders }: IncomingMessage,
   target: string,
   body: Incoming["body"],
 ): Incoming {
-  const contentDigest = headersDistinct["content-digest"]?.join(", ");
+  const digests = linesOf(rawHeaders, "content-digest");
   return {
     method,
     target,
-    keyLines: headersDistinct["idempotency-key"] ?? [],
+    keyLines: linesOf(rawHeaders, "idempotency-key"),
     contentType: headers["content-type"],
     contentEncoding: headers["content-encoding"],
-    contentDigest,
+    contentDigest: digests.length === 0 ? undefined : digests.join(", "),
     body,
   };
+}
+
+/** One by one: joined, two lines could pass for one. Not `headersDistinct`, which an injected request has not. */
+function linesOf(rawHeaders: readonly string[], name: string): readonly string[] {
+  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name);
 }
 
 /** The handler may write and end, now or later, or answer parts; what it throws before its answer is sent counts. */
