@@ -173,7 +173,7 @@ const cases: readonly Case[] = [
   },
   {
     id: "KEY-08",
-    level: 1,
+    level: 2,
     intent: "a commit that outlives its lease is completed: the lock of its transaction is the lease",
     async run(t) {
       const key = name();
