@@ -3,6 +3,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
+import { idempotent as fetchGate } from "../src/fetch.ts";
 import { createSpace, post, problemOf, type Running, serve } from "./fixtures.ts";
 
 const RECORD = { mode: "record", takeover: "rerun" } as const;
@@ -113,4 +114,22 @@ describe.each(["fetch", "node"] as const)("uploads to %s", (kind) => {
     expect(status).toBe(201);
     expect(server.counts()).toMatchObject({ aborted: 1, created: 1 });
   });
+});
+
+it("no synchronous transaction waits for an upload, and its developer is told at the first one", async () => {
+  const space = await createSpace("SQLite");
+  const safely = fetchGate(space.store, { principal: () => null, fingerprint: { fields: ["title"] } });
+  const handle = safely((_, { tx }) => {
+    space.effect(tx, "a");
+    return { status: 201 };
+  });
+  const body = new FormData();
+  body.set("title", "Dune");
+  const request = new Request("http://localhost/", {
+    method: "POST",
+    body,
+    headers: { "idempotency-key": "a" },
+  });
+  await expect(handle(request)).rejects.toMatchObject({ code: "INVALID_ARGUMENT", path: "fingerprint" });
+  expect(await space.effects()).toEqual([]);
 });
