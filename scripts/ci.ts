@@ -50,6 +50,13 @@ const steps: readonly Step[] = [
   },
   { name: "demo", command: ["npm", "run", "demo"], counts: "exit", minutes: 3, asReader: true },
   {
+    name: "demo of an upload",
+    command: ["npm", "run", "demo:http", "--", "--size", "8"],
+    counts: "exit",
+    minutes: 3,
+    asReader: true,
+  },
+  {
     name: "oldest and newest Postgres",
     command: ["node", "scripts/test-matrix.ts", "--only", "14,18", "--level", "1"],
     counts: "summary",

@@ -48,7 +48,7 @@ export interface Running {
   readonly waiting: () => Promise<Waiting>;
 }
 
-export interface Waiting {
+interface Waiting {
   readonly goOn: () => void;
 }
 
