@@ -4,7 +4,15 @@
 // The emitted .d.ts keep their `.ts` imports: TypeScript finds `x.d.ts` behind "./x.ts" from 5.0 on (tried with 5.6 and 6.0,
 // nodenext and bundler, skipLibCheck off), so they are shipped as they are.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -93,7 +101,7 @@ function pack(folder: string, manifest: Manifest): Packed {
 function installTogether(packed: readonly Packed[]): void {
   const pinned: Record<string, string | undefined> = { ...readManifest(root).devDependencies };
   for (const { manifest } of packed) {
-    if (["@dovecote/core", "@dovecote/postgres", "@dovecote/sqlite"].includes(manifest.name))
+    if (["core", "postgres", "sqlite", "http"].some((name) => manifest.name === `@dovecote/${name}`))
       Object.assign(pinned, manifest.devDependencies);
   }
   const peers = [
@@ -103,6 +111,9 @@ function installTogether(packed: readonly Packed[]): void {
     "@types/node",
     "drizzle-orm",
     "@opentelemetry/api",
+    "express",
+    "@types/express",
+    "fastify",
   ];
   const others = peers.map((name) => `${name}@${pinned[name]}`);
   mkdirSync(consumer);
@@ -127,6 +138,7 @@ function checkTypes(source: string, { skipLibCheck }: { readonly skipLibCheck: b
   const compilerOptions = {
     target: "es2023",
     module: "nodenext",
+    allowImportingTsExtensions: true,
     types: ["node"],
     strict: true,
     skipLibCheck,
@@ -187,7 +199,32 @@ function checkInstalled(packed: readonly Packed[]): void {
   writeFileSync(join(consumer, "example.ts"), example);
   check("README: sqlite example compiles, strict", () => checkTypes("example.ts", { skipLibCheck: false }));
   check("README: sqlite example runs", () => run(consumer, consumerEnv, process.execPath, "example.ts"));
+  checkGate();
   checkForeignHarness();
+}
+
+/** The server of the http package's README, asked twice. */
+function checkGate(): void {
+  const example = check("@dovecote/http: README has its example", () =>
+    readmeExample(readFileSync(join(root, "packages/http/README.md"), "utf8"), "http"),
+  );
+  if (example === undefined) return;
+  rmSync(join(consumer, "shop.db"), { force: true });
+  const anyPort = example.replace(".listen(3000,", ".listen(0,");
+  const asked = [
+    'import { askTwice } from "./ask-twice.ts";',
+    anyPort,
+    "await askTwice(server);",
+    "await shop.close();",
+  ];
+  copyFileSync(join(root, "scripts/packages/ask-twice.ts"), join(consumer, "ask-twice.ts"));
+  writeFileSync(join(consumer, "gate.ts"), asked.join("\n"));
+  check("@dovecote/http: README's example compiles, strict", () =>
+    checkTypes("gate.ts", { skipLibCheck: false }),
+  );
+  check("@dovecote/http: README's example answers a retry from its record", () =>
+    run(consumer, consumerEnv, process.execPath, "gate.ts"),
+  );
 }
 
 /** The author of another driver: a harness in TypeScript, the installed suite, and no tool of this workspace. */
