@@ -1,7 +1,7 @@
 /** What the adapters have in common: a gate with its options, and routes with theirs. */
 import { invalid } from "@dovecote/core";
 import { Counts, type CountsByOutcome } from "./counts.ts";
-import type { KeyStore, Setting } from "./gate.ts";
+import type { KeyStore, Setting } from "./handling.ts";
 import { type GateOptions, type Plan, type RouteOptions, toPlan } from "./options.ts";
 
 /** A handle, or whose handle a request is about: a tenant's, for example. */

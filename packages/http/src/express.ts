@@ -2,7 +2,7 @@
 import type { KeyResponse } from "@dovecote/core";
 import type { NextFunction, Request, RequestHandler, Response } from "express";
 import { type Answering, type Counting, createGate, type StoreOf } from "./adapter.ts";
-import type { RecordContext, TransactionContext } from "./gate.ts";
+import type { RecordContext, TransactionContext } from "./handling.ts";
 import { bodyOf, passNode, toIncoming } from "./node.ts";
 import type { GateOptions, RecordRouteOptions, TransactionRouteOptions } from "./options.ts";
 

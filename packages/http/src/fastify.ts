@@ -2,7 +2,7 @@
 import { isThenable } from "@dovecote/core";
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from "fastify";
 import { type Answering, type Counting, createGate, type StoreOf } from "./adapter.ts";
-import type { RecordContext, TransactionContext } from "./gate.ts";
+import type { RecordContext, TransactionContext } from "./handling.ts";
 import { bodyOf, passNode, toIncoming } from "./node.ts";
 import { sendAnswer } from "./node-capture.ts";
 import type { GateOptions, RecordRouteOptions, TransactionRouteOptions } from "./options.ts";

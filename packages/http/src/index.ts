@@ -1,5 +1,5 @@
 export type { CountsByOutcome } from "./counts.ts";
-export type { HandlerContext, KeyStore, RecordContext, TransactionContext } from "./gate.ts";
+export type { HandlerContext, KeyStore, RecordContext, TransactionContext } from "./handling.ts";
 export { type KeyHeader, readKeyHeader } from "./key-header.ts";
 export type {
   BodyFingerprint,

@@ -3,14 +3,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { isThenable, type KeyResponse, type RunResponse } from "@dovecote/core";
 import { type Answering, type Counting, createGate, type StoreOf } from "./adapter.ts";
 import { toAnswer } from "./answer.ts";
-import {
-  type Incoming,
-  passGate,
-  type RecordContext,
-  type Setting,
-  type TransactionContext,
-  type Work,
-} from "./gate.ts";
+import { passGate } from "./gate.ts";
+import type { Incoming, RecordContext, Setting, TransactionContext, Work } from "./handling.ts";
 import { NodeBody } from "./node-body.ts";
 import { Capture, sendAnswer } from "./node-capture.ts";
 import type { GateOptions, Plan, RecordRouteOptions, TransactionRouteOptions } from "./options.ts";

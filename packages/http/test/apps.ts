@@ -17,7 +17,7 @@ import type { CountsByOutcome } from "../src/counts.ts";
 import { idempotent as expressGate } from "../src/express.ts";
 import { idempotent as fastifyGate } from "../src/fastify.ts";
 import { idempotent as fetchGate } from "../src/fetch.ts";
-import type { HandlerContext } from "../src/gate.ts";
+import type { HandlerContext } from "../src/handling.ts";
 import { idempotent as nodeGate } from "../src/node.ts";
 import type { GateOptions, RouteOptions } from "../src/options.ts";
 import type { AnyStore, Space } from "./stores.ts";

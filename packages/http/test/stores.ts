@@ -4,7 +4,7 @@ import { postgres } from "@dovecote/postgres";
 import { sqlite } from "@dovecote/sqlite";
 import Database from "better-sqlite3";
 import postgresClient from "postgres";
-import type { KeyStore } from "../src/gate.ts";
+import type { KeyStore } from "../src/handling.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: of either driver; handlers give it back to `effect` alone.
 export type AnyStore = KeyStore<any, any, any>;
