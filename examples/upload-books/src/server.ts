@@ -17,36 +17,38 @@ export interface Stages {
 export function createBookServer(library: Library, stages: Stages): Server {
   const safely = idempotent(library.outbox, {
     // Whoever is logged in, in an application that has that.
-    principal: ({ headers }) => headers.authorization ?? null,
+    principal: () => null,
     // What makes two uploads the same one: never the bytes of the file, which would have to be read first.
     fingerprint: { fields: ["title", "author"] },
     leaseMs: LEASE_MS,
   });
   const upload = safely({ mode: "record", takeover: "rerun" }, async (request, _response, { commit }) => {
     const { name, path } = library.newFile();
+    let book = false;
     try {
       const { fields, file } = await receive(request, path, (bytes) => stages.receiving(bytes));
       const { title, author } = fields;
       if (title === undefined || author === undefined || file === undefined) {
         return { status: 400, body: "A book has a title, an author and a file." };
       }
+      // From here on there may be a book that has the file: also when it is not known how the commit ended.
+      book = true;
       // Row, event and answer: all of them, if this attempt still has the key, or none.
       const answer = await commit((tx) => {
-        const book = library.add(tx, { title, author, file: name, ...file });
+        const { id, ...added } = library.add(tx, { title, author, file: name, ...file });
         return {
           status: 201,
           headers: [
             ["content-type", "application/json"],
-            ["location", `/books/${book.id}`],
+            ["location", `/books/${id}`],
           ],
-          body: JSON.stringify(book),
+          body: JSON.stringify({ id, ...added }),
         };
       });
       await stages.committed();
       return answer;
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
+    } finally {
+      if (!book) await rm(path, { force: true });
     }
   });
   return createServer((request, response) => {

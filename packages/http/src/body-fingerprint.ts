@@ -1,11 +1,11 @@
 /** What a route compares of a body, by its mode; and what can only be known once the handler has read it. */
-import { type Fingerprint, fingerprint, isDovecoteError } from "@dovecote/core";
+import { type DovecoteError, type Fingerprint, fingerprint, invalid, isDovecoteError } from "@dovecote/core";
 import { DigestCheck, declaredDigest } from "./content-digest.ts";
-import { type IncomingBody, readWhole, tooLarge } from "./incoming-body.ts";
-import { DeclaredParts } from "./multipart.ts";
+import { type IncomingBody, readUpTo, tooLarge } from "./incoming-body.ts";
+import { DeclaredParts, isMultipart } from "./multipart.ts";
 import type { Plan } from "./options.ts";
 import { Refused } from "./refused.ts";
-import { autoFingerprint } from "./request-fingerprint.ts";
+import { autoFingerprint, type BodyMode } from "./request-fingerprint.ts";
 
 export interface BodyHeaders {
   /** The value of Content-Type, if there is one. */
@@ -43,28 +43,51 @@ export async function fingerprintBody<Request>(
   }
 }
 
-/** A body that another part of the application has read already. @throws Refused. */
+/**
+ * A body that another part of the application has read already.
+ *
+ * @throws Refused; `INVALID_ARGUMENT` where what was made of it does not tell two bodies apart.
+ */
 export async function fingerprintParsed<Request>(
   plan: Plan<Request>,
   request: Request,
   parsed: unknown,
+  { contentType, contentDigest }: BodyHeaders,
 ): Promise<Fingerprint> {
+  const raw = parsed instanceof Uint8Array || typeof parsed === "string";
   const bytes = parsed instanceof Uint8Array ? parsed : new TextEncoder().encode(asText(parsed));
   if (bytes.length > plan.maxBodyBytes) throw tooLarge(plan.maxBodyBytes);
+  const kind = plan.custom === undefined ? plan.body.kind : "custom";
+  if (kind === "digest" || kind === "fields" || (!raw && kind === "bytes")) throw parsedBefore(kind);
+  // Its files may be anywhere but in what was made of it.
+  if (!raw && kind === "auto" && isMultipart(contentType)) throw parsedBefore("auto");
+  const declared = declaredDigest(contentDigest);
+  if (declared !== undefined && parsed instanceof Uint8Array) {
+    const check = new DigestCheck(declared);
+    check.update(parsed);
+    check.verify();
+  }
   if (plan.custom !== undefined) return plan.custom(request, bytes);
-  return typeof parsed === "object" && !(parsed instanceof Uint8Array)
-    ? canonical(bytes)
-    : fingerprint.bytes(bytes);
+  return raw ? fingerprint.bytes(bytes) : canonical(bytes);
+}
+
+function parsedBefore(kind: BodyMode["kind"]): DovecoteError {
+  return invalid(
+    "fingerprint",
+    '"auto" with JSON, or a function of yours, where the body is parsed before the gate: mount the parser after it',
+    kind,
+  );
 }
 
 /** All of it, and as its Content-Digest says, if it has one. @throws Refused, UploadAborted. */
-export async function verifiedWhole(
+async function verifiedWhole(
   { maxBodyBytes }: Pick<Plan<never>, "maxBodyBytes">,
   body: IncomingBody,
   { contentDigest }: Pick<BodyHeaders, "contentDigest">,
 ): Promise<Uint8Array> {
   const declared = declaredDigest(contentDigest);
-  const bytes = await readWhole(body, maxBodyBytes);
+  const bytes = await readUpTo(body, maxBodyBytes);
+  if (bytes === undefined) throw tooLarge(maxBodyBytes);
   if (declared !== undefined) {
     const check = new DigestCheck(declared);
     check.update(bytes);
@@ -89,7 +112,7 @@ function byDigest(body: IncomingBody, { contentDigest }: BodyHeaders): ReadBody 
   if (declared === undefined) {
     throw new Refused({ code: "digest-missing", detail: "Send Content-Digest with sha-512 or sha-256." });
   }
-  const verify = watchDigest(body, declared);
+  const verify = onceOnly(watchDigest(body, declared));
   return { fingerprint: fingerprint.given(declared.algorithm, declared.digest), bytes: undefined, verify };
 }
 
@@ -128,15 +151,21 @@ async function byFields(
     seen = seen.then(() => all.write(piece));
   });
   const verifyDigest = declared === undefined ? undefined : watchDigest(body, declared);
-  return {
-    fingerprint: first.fingerprint(),
-    bytes: undefined,
-    async verify() {
-      await body.drain();
-      await seen;
-      await all.end();
-      await verifyDigest?.();
-    },
+  const verify = async (): Promise<void> => {
+    await body.drain();
+    await seen;
+    await all.end();
+    await verifyDigest?.();
+  };
+  return { fingerprint: first.fingerprint(), bytes: undefined, verify: onceOnly(verify) };
+}
+
+/** A stream ends once, and whoever asks again is told the same: a commit asks, and the end of its run. */
+function onceOnly(verify: () => Promise<void>): () => Promise<void> {
+  let verified: Promise<void> | undefined;
+  return () => {
+    verified ??= verify();
+    return verified;
   };
 }
 

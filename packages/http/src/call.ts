@@ -1,15 +1,9 @@
 /** One request's way through its handler, under a claim. */
-import {
-  isThenable,
-  type RecordRunContext,
-  type RunAnswer,
-  type RunContext,
-  type RunResponse,
-} from "@dovecote/core";
+import type { RecordRunContext, RunAnswer, RunContext, RunResponse } from "@dovecote/core";
 import type { ReadBody } from "./body-fingerprint.ts";
+import { following } from "./following.ts";
 import type { AnyContext, Incoming, Work } from "./handling.ts";
 import type { Plan } from "./options.ts";
-import { Refused, UploadAborted } from "./refused.ts";
 
 /** What `keys.run` gives a handler in either mode. */
 type Given<Sync extends boolean, Own> = RunContext &
@@ -56,8 +50,6 @@ export class Call<Request, Sync extends boolean, Own> {
     this.#unreplayable = undefined;
     const failed = (error: unknown): never => {
       if (error !== this.#uncommitted || error === undefined) this.#thrown = { error };
-      // Of a body that never came, or is another one, nothing is left to be found out.
-      if (this.aborted || error instanceof UploadAborted || error instanceof Refused) given.release();
       throw error;
     };
     const { verify } = this.#read;
@@ -66,7 +58,7 @@ export class Call<Request, Sync extends boolean, Own> {
       return this.#recorded(answer);
     };
     return following(
-      () => this.#work(this.#context(given) as AnyContext<Sync, Own>),
+      () => this.#work.hold(this.#context(given) as AnyContext<Sync, Own>),
       verify === undefined ? this.#recorded : verified,
       failed,
     );
@@ -115,18 +107,4 @@ export class Call<Request, Sync extends boolean, Own> {
     if ("unreplayable" in answer) return answer;
     return { ...answer, headers: this.#plan.recorded(answer.headers ?? []) };
   };
-}
-
-/** At once where the first step answers at once: a synchronous transaction has to. */
-function following<T, U>(
-  first: () => T | Promise<T>,
-  next: (answer: T) => U | Promise<U>,
-  failed: (error: unknown) => never,
-): U | Promise<U> {
-  try {
-    const answer = first();
-    return isThenable(answer) ? Promise.resolve(answer).then(next).catch(failed) : next(answer as T);
-  } catch (error) {
-    return failed(error);
-  }
 }

@@ -57,6 +57,7 @@ export function idempotent<Tx, Sync extends boolean, Own extends Tx>(
           request,
           response,
           work: (context) => handle(request, response, context),
+          onLate: next,
         });
       } catch (error) {
         next(error);

@@ -49,6 +49,13 @@ export function idempotent<Tx, Sync extends boolean, Own extends Tx>(
     const { plan, handler, setting } = gate.route(given);
     const handle = handler as Handler<false, unknown>;
     return async (request, reply) => {
+      const before = reply.getHeaders();
+      const { send } = reply;
+      let sending = false;
+      reply.send = (payload) => {
+        sending = true;
+        return send.call(reply, payload);
+      };
       await passNode({
         plan,
         setting: setting(request),
@@ -56,13 +63,21 @@ export function idempotent<Tx, Sync extends boolean, Own extends Tx>(
         request: request.raw,
         response: reply.raw,
         work: (context) => sent(reply, handle(request, reply, context)),
+        onLate: (error) => request.log.error(error),
         send(answer) {
           // Byte by byte: Fastify would add a type to what has none.
           reply.hijack();
-          for (const [name, value] of Object.entries(reply.getHeaders())) {
+          for (const [name, value] of Object.entries(before)) {
             if (value !== undefined) reply.raw.setHeader(name, value);
           }
           sendAnswer(reply.raw, answer);
+        },
+        async forget(capture) {
+          // Its hooks may still be at it, and would write to the response when nothing holds it any more.
+          if (sending) await capture.whole().catch(() => {});
+          sending = false;
+          for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+          reply.headers(before);
         },
       });
       return reply;

@@ -4,6 +4,8 @@ import { UploadAborted } from "./refused.ts";
 
 export class FetchBody implements IncomingBody {
   aborted = false;
+  /** Somebody was given it as a stream, which cannot be read twice. */
+  streamed = false;
   readonly #request: Request;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   /** What was peeked at, and nobody has read yet. */
@@ -39,6 +41,7 @@ export class FetchBody implements IncomingBody {
     if (this.#ended && this.#watchers.length === 0) {
       return new Request(this.#request, { body: concatenated(this.#kept) });
     }
+    this.streamed = true;
     const body = new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {

@@ -34,9 +34,9 @@ export async function passGate<Request, Tx, Sync extends boolean, Own extends Tx
     const key = keyOf(plan, incoming);
     const passed =
       key === undefined
-        ? await passThrough(setting, incoming, work)
+        ? await passThrough(setting, incoming, work, "unkeyed")
         : await runOnce(setting, incoming, key, work);
-    if (passed.outcome === "handled") counts.add(passed.status ?? "unkeyed");
+    if (passed.outcome === "handled") counts.add(passed.as);
     return passed;
   } catch (error) {
     if (error instanceof UploadAborted) {
@@ -70,8 +70,8 @@ async function runOnce<Request, Tx, Sync extends boolean, Own extends Tx>(
   key: string,
   work: Work<AnyContext<Sync, Own>>,
 ): Promise<Passed> {
-  const { store, plan, request, counts } = setting;
-  const { path, parameters } = toTarget(incoming.target);
+  const { store, plan, request } = setting;
+  const { path, parameters } = toTarget(plan.target?.(request) ?? incoming.target);
   // Of a normal path, a character is a byte.
   if (path.length > BOUNDS.pathBytes) {
     throw new Refused({ code: "target-too-long", detail: `A path has ${BOUNDS.pathBytes} bytes at most.` });
@@ -94,8 +94,7 @@ async function runOnce<Request, Tx, Sync extends boolean, Own extends Tx>(
     const refusal = storeRefusal(error, plan.mode, call.started);
     if (refusal === undefined) throw error;
     if (plan.onUnavailable === "run" && refusal.problem.code === "store-unavailable") {
-      counts.add("unprotected");
-      return passThrough(setting, incoming, work, read);
+      return passThrough(setting, incoming, work, "unprotected", read);
     }
     throw refusal;
   }
@@ -128,6 +127,6 @@ async function readBody<Request>(
 ): Promise<ReadBody> {
   const { body } = incoming;
   if (!("parsed" in body)) return fingerprintBody(plan, request, body, incoming);
-  const fingerprint = await fingerprintParsed(plan, request, body.parsed);
+  const fingerprint = await fingerprintParsed(plan, request, body.parsed, incoming);
   return { fingerprint, bytes: undefined, verify: undefined };
 }

@@ -50,8 +50,13 @@ export interface RecordContext<Sync extends boolean, Own> extends HandlerContext
   readonly commit: RecordRunContext<Sync, Own>["commit"];
 }
 
-/** The handler as the adapter calls it. It answers with all of its headers. */
-export type Work<Context> = (context: Context) => RunResponse | Promise<RunResponse>;
+/** The handler, as the adapter calls it. */
+export interface Work<Context> {
+  /** Its answer is held until it may be sent; this is it, with all of its headers. */
+  hold(context: Context): RunResponse | Promise<RunResponse>;
+  /** Its answer is sent as it comes. */
+  pass(context: Context): void | Promise<void>;
+}
 
 export type AnyContext<Sync extends boolean, Own> = TransactionContext<Own> & RecordContext<Sync, Own>;
 
@@ -59,7 +64,10 @@ export type Passed =
   /** The handler was not called, or what it did was not kept: send this. */
   | { readonly outcome: "answered"; readonly answer: Answer }
   /** What the handler answered may be sent: what had to be committed is. */
-  | { readonly outcome: "handled"; readonly status: "created" | "released" | undefined }
+  | {
+      readonly outcome: "handled";
+      readonly as: "created" | "released" | "unkeyed" | "unprotected";
+    }
   /** The client is gone, and nothing was kept. */
   | { readonly outcome: "aborted" };
 

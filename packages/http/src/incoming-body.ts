@@ -16,8 +16,8 @@ export interface IncomingBody {
   readonly aborted: boolean;
 }
 
-/** @throws Refused if it is longer. */
-export async function readWhole(body: IncomingBody, maxBytes: number): Promise<Uint8Array> {
+/** All of it; `undefined` if it is longer. @throws UploadAborted. */
+export async function readUpTo(body: IncomingBody, maxBytes: number): Promise<Uint8Array | undefined> {
   const pieces: Uint8Array[] = [];
   let size = 0;
   await body.peek((piece) => {
@@ -25,8 +25,7 @@ export async function readWhole(body: IncomingBody, maxBytes: number): Promise<U
     pieces.push(piece);
     return size > maxBytes;
   });
-  if (size > maxBytes) throw tooLarge(maxBytes);
-  return concatenated(pieces);
+  return size > maxBytes ? undefined : concatenated(pieces);
 }
 
 export function tooLarge(maxBytes: number): Refused {

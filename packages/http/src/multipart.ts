@@ -16,7 +16,7 @@ export class DeclaredParts {
 
   /** @throws Refused if the body is not multipart/form-data, or has no boundary. */
   constructor(contentType: string | undefined, names: readonly string[], maxFieldBytes: number) {
-    if (!/^\s*multipart\/form-data\s*(?:;|$)/i.test(contentType ?? "")) {
+    if (!isMultipart(contentType)) {
       throw new Refused({
         code: "media-type-unsupported",
         detail: "This resource compares fields of multipart/form-data.",
@@ -91,6 +91,10 @@ export class DeclaredParts {
       detail: `The field ${JSON.stringify(name)} must come before the file.`,
     });
   }
+}
+
+export function isMultipart(contentType: string | undefined): boolean {
+  return /^\s*multipart\/form-data\s*(?:;|$)/i.test(contentType ?? "");
 }
 
 function malformed(detail: string): Refused {

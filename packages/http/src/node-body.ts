@@ -5,15 +5,18 @@ import { UploadAborted } from "./refused.ts";
 
 export class NodeBody implements IncomingBody {
   readonly #request: IncomingMessage;
+  /** Kept, since a pipeline that fails takes it from its request, and leaves it open. */
+  readonly #socket: IncomingMessage["socket"];
   readonly #watchers: ((piece: Uint8Array) => void)[] = [];
   #putBack = false;
 
   constructor(request: IncomingMessage) {
     this.#request = request;
+    this.#socket = request.socket;
   }
 
   get aborted(): boolean {
-    return this.#request.destroyed && !this.#request.complete;
+    return this.#socket.destroyed && !this.#request.complete;
   }
 
   async peek(enough: (piece: Uint8Array) => boolean | Promise<boolean>): Promise<void> {
@@ -53,7 +56,7 @@ export class NodeBody implements IncomingBody {
         const piece = request.readableLength === 0 ? null : (request.read() as Buffer | null);
         if (piece !== null) pieces.push(piece);
         else if (!request.complete) return;
-        if (request.complete && pieces.length > 0) {
+        if ((request.complete || isAll(request, pieces)) && pieces.length > 0) {
           // In this very tick: in the next one the stream would have ended, and take nothing back.
           request.unshift(concatenated(pieces));
           this.#putBack = true;
@@ -85,14 +88,18 @@ export class NodeBody implements IncomingBody {
   drain(): Promise<void> {
     const request = this.#request;
     return new Promise((resolve, reject) => {
+      const failure = (): Error =>
+        this.aborted
+          ? new UploadAborted(request.errored)
+          : new Error("the handler destroyed its request before all of it was seen");
       if (request.readableEnded) return resolve();
-      if (request.destroyed) return reject(new UploadAborted(request.errored));
+      if (request.destroyed) return reject(failure());
       const settle = (end: () => void) => () => {
         request.off("end", ended).off("error", gone).off("close", gone);
         end();
       };
       const ended = settle(resolve);
-      const gone = settle(() => reject(new UploadAborted(request.errored)));
+      const gone = settle(() => reject(failure()));
       request.on("end", ended).on("error", gone).on("close", gone);
       request.unpipe();
       request.resume();
@@ -100,8 +107,14 @@ export class NodeBody implements IncomingBody {
   }
 }
 
-/** RFC 9112, section 6.3. An injected request that is whole does not say so. */
+/** RFC 9112, section 6.3. */
 function hasNone({ headers, httpVersionMajor }: IncomingMessage): boolean {
   const { "content-length": length = "0", "transfer-encoding": coding } = headers;
   return httpVersionMajor === 1 && length === "0" && coding === undefined;
+}
+
+/** An injected request that is whole does not say so in another way. */
+function isAll({ headers }: IncomingMessage, pieces: readonly Uint8Array[]): boolean {
+  const size = pieces.reduce((sum, { length }) => sum + length, 0);
+  return headers["content-length"] !== undefined && size >= Number(headers["content-length"]);
 }

@@ -19,10 +19,10 @@ interface Head {
 }
 
 /** Those of a response that are replaced while its answer is held. */
-const PATCHED = [
-  ...["writeHead", "write", "end", "flushHeaders", "emit"],
-  ...["headersSent", "writableEnded", "finished", "destroyed"],
-] as const;
+const PATCHED = ["writeHead", "write", "end", "destroy", "flushHeaders", "emit"] as const;
+const ASKED = ["headersSent", "writableEnded", "finished"] as const;
+/** What says that the client is gone, in the words of `stream.finished`, `stream.pipeline` and the on-finished package. */
+const GONE = ["destroyed", "_closed", "socket"] as const;
 
 export class Capture {
   /** The answer as it is to be recorded; `undefined` as long as the handler has not ended it. */
@@ -35,10 +35,14 @@ export class Capture {
   readonly #held: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
   readonly #own = new Map<string, PropertyDescriptor | undefined>();
+  /** What it is in truth, while it looks as if its client were there. */
+  readonly #real = new Map<(typeof GONE)[number], unknown>();
   #size = 0;
   #head: Head | undefined;
   #over = false;
+  #sent = false;
   #needsDrain = false;
+  #failure: { readonly error: unknown } | undefined;
 
   constructor(response: ServerResponse, maxBytes: number) {
     this.#response = response;
@@ -47,10 +51,25 @@ export class Capture {
     this.#patch();
   }
 
-  /** Resolves when the answer is whole, or is known not to be one that can be recorded. */
+  /** The handler destroyed its response, or failed in the middle of it: nothing more can be made of it. */
+  get broken(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  /** Resolves when the answer is whole, or is known not to be one that can be recorded. @throws what the handler destroyed it with. */
   async whole(): Promise<RunResponse> {
-    if (this.ended === undefined) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    return this.ended as RunResponse;
+    if (this.ended === undefined && this.#failure === undefined) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    if (this.ended === undefined) throw this.#failure?.error;
+    return this.ended;
+  }
+
+  /** The handler failed after it was known what is recorded: its client shall not wait for the rest. */
+  break(error: unknown): void {
+    if (this.#over) return;
+    this.#failure ??= { error };
+    if (this.#sent) this.#response.destroy();
   }
 
   /** Forgets what was written, as if the handler had never been called. */
@@ -65,11 +84,15 @@ export class Capture {
     const response = this.#response;
     const head = this.#head ?? headOf(response);
     this.#restore();
+    this.#sent = true;
+    if (this.#failure !== undefined) response.destroy();
     // The client may be gone: its answer is recorded.
-    if (response.destroyed) {
-      for (const event of this.#held.splice(0)) event();
-      return;
-    }
+    if (!response.destroyed) this.#release(head, additions);
+    for (const event of this.#held.splice(0)) event();
+  }
+
+  #release(head: Head, additions: HeaderList): void {
+    const response = this.#response;
     applyHead(response, head);
     for (const [name, value] of additions) response.setHeader(name, value);
     const body = concatenated(this.#pieces.splice(0));
@@ -80,15 +103,15 @@ export class Capture {
       else response.flushHeaders();
       if (this.#needsDrain) process.nextTick(() => response.emit("drain"));
     }
-    for (const event of this.#held.splice(0)) event();
   }
 
   #patch(): void {
     const response = this.#response;
-    for (const name of PATCHED) this.#own.set(name, Object.getOwnPropertyDescriptor(response, name));
-    const real = { destroyed: response.destroyed };
+    for (const name of [...PATCHED, ...ASKED, ...GONE]) {
+      this.#own.set(name, Object.getOwnPropertyDescriptor(response, name));
+    }
     const emit = response.emit;
-    const define = (name: (typeof PATCHED)[number], descriptor: PropertyDescriptor): void => {
+    const define = (name: string, descriptor: PropertyDescriptor): void => {
       Object.defineProperty(response, name, { configurable: true, enumerable: true, ...descriptor });
     };
     const value = (name: (typeof PATCHED)[number], method: unknown): void =>
@@ -100,25 +123,32 @@ export class Capture {
     value("flushHeaders", () => this.#begun());
     value("write", (...given: readonly unknown[]) => this.#write(given));
     value("end", (...given: readonly unknown[]) => this.#end(given));
+    value("destroy", (error?: Error) => {
+      this.#failure ??= { error: error ?? new Error("the handler destroyed its response") };
+      this.#wake();
+      return response;
+    });
     // A client that goes away is none of the handler's business: its work is finished.
     value("emit", (event: string | symbol, ...args: unknown[]) => {
       if (event !== "close") return emit.call(response, event, ...args);
-      this.#held.push(() => response.emit(event, ...args));
+      if (this.#held.length === 0) this.#held.push(() => response.emit(event, ...args));
       return true;
     });
     define("headersSent", { get: () => this.#head !== undefined });
     define("writableEnded", { get: () => this.#over });
     define("finished", { get: () => this.#over });
-    define("destroyed", {
-      get: () => false,
-      set: (destroyed: boolean) => {
-        real.destroyed = destroyed;
-      },
-    });
-    this.#destroyed = real;
+    for (const name of GONE) {
+      this.#real.set(name, Reflect.get(response, name));
+      define(name, { get: () => this.#present(name), set: (real) => this.#real.set(name, real) });
+    }
   }
 
-  #destroyed: { readonly destroyed: boolean } = { destroyed: false };
+  /** As if the client were there. */
+  #present(name: (typeof GONE)[number]): unknown {
+    if (name !== "socket") return false;
+    const socket = this.#real.get(name) as ServerResponse["socket"] | undefined;
+    return socket?.destroyed === true ? null : socket;
+  }
 
   #restore(): void {
     const response = this.#response;
@@ -126,7 +156,7 @@ export class Capture {
       if (descriptor === undefined) Reflect.deleteProperty(response, name);
       else Object.defineProperty(response, name, descriptor);
     }
-    response.destroyed = this.#destroyed.destroyed;
+    for (const [name, real] of this.#real) Reflect.set(response, name, real);
   }
 
   #writeHead(status: number, rest: readonly unknown[]): void {
@@ -134,7 +164,7 @@ export class Capture {
     const response = this.#response;
     response.statusCode = status;
     if (typeof first === "string") response.statusMessage = first;
-    setHeaders(response, (typeof first === "string" ? second : first) as RawHeaders);
+    setHeaders(response, (typeof first === "string" ? second : (second ?? first)) as RawHeaders);
     this.#begun();
   }
 
@@ -192,6 +222,10 @@ export class Capture {
   #decide(answer: RunResponse): void {
     if (this.ended !== undefined) return;
     this.ended = answer;
+    this.#wake();
+  }
+
+  #wake(): void {
     for (const waiting of this.#waiting.splice(0)) waiting();
   }
 }

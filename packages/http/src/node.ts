@@ -2,14 +2,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isThenable, type KeyResponse, type RunResponse } from "@dovecote/core";
 import { type Answering, type Counting, createGate, type StoreOf } from "./adapter.ts";
-import { toAnswer } from "./answer.ts";
+import { statusHeader, toAnswer } from "./answer.ts";
 import { passGate } from "./gate.ts";
 import type { Incoming, RecordContext, Setting, TransactionContext, Work } from "./handling.ts";
 import { NodeBody } from "./node-body.ts";
 import { Capture, sendAnswer } from "./node-capture.ts";
 import type { GateOptions, Plan, RecordRouteOptions, TransactionRouteOptions } from "./options.ts";
 import type { Answer } from "./problem.ts";
-import { Refused } from "./refused.ts";
+import { notRepeatable } from "./refused.ts";
 
 /** The parts of an answer; or nothing, or the response, of a handler that writes its answer. */
 // biome-ignore lint/suspicious/noConfusingVoidType: it is what a function without a return answers.
@@ -65,14 +65,16 @@ export function idempotent<Tx, Sync extends boolean, Own extends Tx>(
         await passNode({
           plan,
           setting: setting(request),
-          incoming: toIncoming(request, request.url ?? "/", bodyOf(request, undefined)),
+          incoming: toIncoming(request, targetOf(request), bodyOf(request, undefined)),
           request,
           response,
           work: (context) => handle(request, response, context),
+          onLate: (error) => onError(error, request),
         });
       } catch (error) {
         onError(error, request);
         if (!response.headersSent) sendAnswer(response, { status: 500, headers: [], body: new Uint8Array() });
+        else if (!response.writableEnded) response.destroy();
       }
     };
   };
@@ -87,8 +89,12 @@ export interface NodePass<Request, Tx, Sync extends boolean, Own extends Tx> {
   readonly response: ServerResponse;
   /** Calls the handler, which writes to the response or answers parts. */
   readonly work: (context: unknown) => Written | Promise<Written>;
+  /** What a handler failed with once it was known what is recorded. */
+  readonly onLate: (error: unknown) => void;
   /** How the gate's own answers are sent. Default: on the response as it is. */
   readonly send?: (answer: Answer) => void;
+  /** Before what a handler wrote is forgotten: to wait for what it has begun to write, and to forget what else it left. */
+  readonly forget?: (capture: Capture) => Promise<void>;
 }
 
 /** Of every server on node:http: captures what the handler writes, and sends it when it may be sent. @throws as `passGate`. */
@@ -99,30 +105,50 @@ export async function passNode<Request, Tx, Sync extends boolean, Own extends Tx
   request,
   response,
   work,
+  onLate,
   send = (answer) => sendAnswer(response, answer),
+  forget,
 }: NodePass<Request, Tx, Sync, Own>): Promise<void> {
   let capture: Capture | undefined;
-  const captured: Work<unknown> = (context) => {
-    if (capture !== undefined) {
-      capture.discard();
-      // Its handler would wait for a body that another run of it has read.
-      if (!("parsed" in incoming.body) && request.readableEnded) throw conflicted();
-    }
-    capture = new Capture(response, plan.maxAnswerBytes);
-    return answered(capture, response, work(context));
+  const discard = async (): Promise<void> => {
+    if (capture === undefined) return;
+    await forget?.(capture);
+    capture.discard();
+    if (capture.broken) response.destroy();
+  };
+  const first = (context: unknown): RunResponse | Promise<RunResponse> => {
+    const held = new Capture(response, plan.maxAnswerBytes);
+    capture = held;
+    const late = (error: unknown): void => {
+      held.break(error);
+      onLate(error);
+    };
+    return answered(held, response, work(context), late);
+  };
+  const held: Work<unknown> = {
+    hold: (context) => (capture === undefined ? first(context) : again(context)),
+    async pass(context) {
+      write(response, await work(context));
+    },
+  };
+  const again = async (context: unknown): Promise<RunResponse> => {
+    await discard();
+    // Its handler would wait for a body that another run of it has read.
+    if (!("parsed" in incoming.body) && request.readableEnded) throw notRepeatable();
+    return first(context);
   };
   try {
-    const passed = await passGate(setting, incoming, captured);
+    const passed = await passGate(setting, incoming, held);
     if (passed.outcome === "handled") {
-      capture?.send(passed.status === undefined ? [] : [["idempotency-status", passed.status]]);
+      capture?.send(statusHeader(passed));
       return;
     }
-    capture?.discard();
+    await discard();
     if (passed.outcome === "answered") send(passed.answer);
     // What is left of the body stands before the next request on this connection.
     request.resume();
   } catch (error) {
-    capture?.discard();
+    await discard();
     throw error;
   }
 }
@@ -133,6 +159,11 @@ export function bodyOf(request: IncomingMessage, parsed: unknown): Incoming["bod
   if (parsed === undefined)
     throw new TypeError("the body was read before the gate, and nothing was made of it");
   return { parsed };
+}
+
+/** A framework that mounts handlers keeps what was asked for. */
+function targetOf({ originalUrl, url }: IncomingMessage & { readonly originalUrl?: string }): string {
+  return originalUrl ?? url ?? "/";
 }
 
 export function toIncoming(
@@ -157,27 +188,35 @@ function linesOf(rawHeaders: readonly string[], name: string): readonly string[]
   return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name);
 }
 
-/** The handler may write and end, now or later, or answer parts; what it throws before its answer is sent counts. */
+/** The handler may write and end, now or later, or answer parts; what it throws before its answer is decided counts. */
 function answered(
   capture: Capture,
   response: ServerResponse,
   returned: Written | Promise<Written>,
+  late: (error: unknown) => void,
 ): RunResponse | Promise<RunResponse> {
-  const write = (parts: Written): void => {
-    if (isParts(parts, response) && !response.headersSent) sendAnswer(response, toAnswer(parts));
-  };
   if (!isThenable(returned)) {
-    write(returned);
+    write(response, returned);
     return capture.ended ?? capture.whole();
   }
-  const handled = Promise.resolve(returned).then(write);
-  // One that fails once its answer is decided has nobody left to tell.
-  const failed = new Promise<never>((_, reject) => handled.catch(reject));
-  return Promise.race([failed, decided(capture)]);
+  return new Promise((resolve, reject) => {
+    let decidedOn = false;
+    Promise.resolve(returned)
+      .then((parts) => write(response, parts))
+      .catch((error) => (decidedOn ? late(error) : reject(error)));
+    decided(capture).then((answer) => {
+      decidedOn = true;
+      resolve(answer);
+    }, reject);
+  });
 }
 
 function isParts(written: Written, response: ServerResponse): written is KeyResponse {
   return written !== undefined && written !== response && typeof (written as KeyResponse).status === "number";
+}
+
+function write(response: ServerResponse, written: Written): void {
+  if (isParts(written, response) && !response.headersSent) sendAnswer(response, toAnswer(written));
 }
 
 /** A handler that ends its answer and throws in the same breath has thrown. */
@@ -189,12 +228,4 @@ async function decided(capture: Capture): Promise<RunResponse> {
 
 function warned(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error));
-}
-
-function conflicted(): Refused {
-  return new Refused({
-    code: "store-unavailable",
-    detail: "The transaction conflicted with another one: ask again with the same key.",
-    retryAfterSeconds: 1,
-  });
 }

@@ -58,6 +58,11 @@ export interface SharedOptions<Request> {
 export interface GateOptions<Request> extends SharedOptions<Request> {
   /** Who calls, after authentication; `null` where callers are not told apart. Never what anybody can claim to be. */
   readonly principal: (request: Request) => string | null | Promise<string | null>;
+  /**
+   * What was asked for, with its query, where the request does not say: behind what strips a prefix from it, as Hono's `mount`
+   * or a proxy. Default: as the framework has it, mount prefix included.
+   */
+  readonly target?: (request: Request) => string;
   /** Only quoted keys. Default false: most clients send none. */
   readonly strict?: boolean;
   /** 400 to 499, default 422. */
@@ -88,6 +93,7 @@ export type RouteOptions<Request> = TransactionRouteOptions<Request> | RecordRou
 /** Everything a request needs to know, decided. */
 export interface Plan<Request> {
   readonly principal: GateOptions<Request>["principal"];
+  readonly target: GateOptions<Request>["target"];
   readonly methods: ReadonlySet<string>;
   readonly required: boolean;
   readonly strict: boolean;
@@ -113,6 +119,7 @@ const SHARED = [
 ] as const;
 const GATE = [
   "principal",
+  "target",
   "strict",
   "mismatchStatus",
   "expiredStatus",
@@ -158,6 +165,7 @@ export function toPlan<Request>(gateOptions: unknown, routeOptions: unknown): Pl
   }
   return {
     principal: gate.principal as Plan<Request>["principal"],
+    target: functionOr<Plan<Request>["target"]>({ value: gate.target, path: "options.target" }, undefined),
     methods: toMethods(of("methods")),
     required: flag(of("required"), true),
     strict: flag({ value: gate.strict, path: "options.strict" }, false),

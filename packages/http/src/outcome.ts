@@ -12,9 +12,9 @@ export async function toPassed<Request, Tx, Sync extends boolean, Own extends Tx
 ): Promise<Passed> {
   switch (outcome.outcome) {
     case "completed":
-      return { outcome: "handled", status: "created" };
+      return { outcome: "handled", as: "created" };
     case "released":
-      return { outcome: "handled", status: "released" };
+      return { outcome: "handled", as: "released" };
     case "replay": {
       const answer = await replayed(outcome.response, plan, request);
       counts.add("replayed");

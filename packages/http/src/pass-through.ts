@@ -1,13 +1,17 @@
 /** Requests without a key. */
-import { isThenable, type RunResponse } from "@dovecote/core";
-import { type ReadBody, verifiedWhole } from "./body-fingerprint.ts";
+import type { RunResponse } from "@dovecote/core";
+import type { ReadBody } from "./body-fingerprint.ts";
+import { following } from "./following.ts";
 import type { AnyContext, Incoming, Passed, Setting, Work } from "./handling.ts";
+import { readUpTo } from "./incoming-body.ts";
+import { storeRefusal } from "./outcome.ts";
 
-/** A transaction is a plain one: kept if its answer is one to be kept. */
+/** A transaction is a plain one: kept if its answer is one to be kept. @throws what the handler throws; Refused. */
 export async function passThrough<Request, Tx, Sync extends boolean, Own extends Tx>(
   { store, plan }: Setting<Request, Tx, Sync, Own>,
-  { body, ...headers }: Incoming,
+  { body }: Incoming,
   work: Work<AnyContext<Sync, Own>>,
+  as: "unkeyed" | "unprotected",
   read?: ReadBody,
 ): Promise<Passed> {
   let kept: boolean | undefined;
@@ -15,7 +19,8 @@ export async function passThrough<Request, Tx, Sync extends boolean, Own extends
   const said = {
     attempt: 1,
     takenOver: false,
-    body: read === undefined && !streams ? await verifiedWhole(plan, body, headers) : read?.bytes,
+    // Nothing is compared, so that a longer one is no fault.
+    body: read === undefined && !streams ? await readUpTo(body, plan.maxBodyBytes) : read?.bytes,
     save: () => {
       kept = true;
     },
@@ -24,6 +29,8 @@ export async function passThrough<Request, Tx, Sync extends boolean, Own extends
     },
     unreplayable: () => {},
   };
+  let started = false;
+  let thrown: { readonly error: unknown } | undefined;
   /** Rolls back what is not to be kept, and answers it all the same. */
   const plain = async (fn: (tx: Own) => unknown): Promise<RunResponse> => {
     let answered: RunResponse | undefined;
@@ -31,12 +38,14 @@ export async function passThrough<Request, Tx, Sync extends boolean, Own extends
       answered = answer;
       if (!(kept ?? plan.record(answer))) throw new RolledBack();
     };
+    const failed = (error: unknown): never => {
+      thrown = { error };
+      throw error;
+    };
     try {
       await store.transaction((tx) => {
-        const answer = fn(tx);
-        return isThenable(answer)
-          ? Promise.resolve(answer as Promise<RunResponse>).then(decided)
-          : decided(answer as RunResponse);
+        started = true;
+        return following(() => fn(tx) as RunResponse, decided, failed);
       });
     } catch (error) {
       if (!(error instanceof RolledBack)) throw error;
@@ -45,11 +54,16 @@ export async function passThrough<Request, Tx, Sync extends boolean, Own extends
   };
   if (plan.mode === "record") {
     const { signal } = new AbortController();
-    await work({ ...said, signal, commit: plain } as unknown as AnyContext<Sync, Own>);
-  } else {
-    await plain((tx) => work({ ...said, tx } as unknown as AnyContext<Sync, Own>));
+    await work.pass({ ...said, signal, commit: plain } as unknown as AnyContext<Sync, Own>);
+    return { outcome: "handled", as };
   }
-  return { outcome: "handled", status: undefined };
+  try {
+    await plain((tx) => work.hold({ ...said, tx } as unknown as AnyContext<Sync, Own>));
+  } catch (error) {
+    const refusal = thrown?.error === error ? undefined : storeRefusal(error, plan.mode, started);
+    throw refusal ?? error;
+  }
+  return { outcome: "handled", as };
 }
 
 class RolledBack extends Error {}

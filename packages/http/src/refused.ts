@@ -19,3 +19,12 @@ export class UploadAborted extends Error {
     this.name = "UploadAborted";
   }
 }
+
+/** A transaction that is to be repeated, with a body that its first run has read. */
+export function notRepeatable(): Refused {
+  return new Refused({
+    code: "store-unavailable",
+    detail: "The transaction conflicted with another one: ask again with the same key.",
+    retryAfterSeconds: 1,
+  });
+}

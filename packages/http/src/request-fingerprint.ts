@@ -38,7 +38,7 @@ export function requestFingerprint(
     algorithm: body.algorithm,
     digest: Buffer.from(body.digest).toString("hex"),
   });
-  return fingerprint.given(algorithmOf(mode), digest);
+  return fingerprint.given(algorithmOf(mode, body.algorithm), digest);
 }
 
 /**
@@ -66,8 +66,11 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^[^/]+\/[^/]+\+json$/.test(type);
 }
 
-function algorithmOf(mode: BodyMode): string {
+function algorithmOf(mode: BodyMode, body: string): string {
   switch (mode.kind) {
+    case "digest":
+      // One body may be declared by either: they are never compared.
+      return `http-1-digest-${body}`;
     case "fields":
       return `http-1-fields-${shortDigest([...mode.names].sort())}`;
     case "custom":

@@ -9,7 +9,7 @@ const ILLEGAL = /[^A-Za-z0-9._~!$&'()*+,;=:@/%-]|%(?![0-9A-Fa-f]{2})/gu;
 export interface Target {
   /** As it was asked for, with its mount prefix: no case folding, no dot segments resolved, a trailing slash counts. */
   readonly path: string;
-  /** Name and value, decoded, sorted by name; values of one name in the order in which they were sent. */
+  /** Name and value, decoded to a character per byte, sorted by name; values of one name in the order in which they were sent. */
   readonly parameters: readonly (readonly [name: string, value: string])[];
 }
 
@@ -41,6 +41,20 @@ function normalPath(path: string): string {
 }
 
 function sortedParameters(query: string): Target["parameters"] {
+  const parameters = query
+    .split("&")
+    .filter((part) => part !== "")
+    .map((part): readonly [string, string] => {
+      const mark = part.indexOf("=");
+      return mark < 0 ? [decoded(part), ""] : [decoded(part.slice(0, mark)), decoded(part.slice(mark + 1))];
+    });
   // By code units, not by a locale; the sort is stable.
-  return [...new URLSearchParams(query)].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return parameters.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
+/** A character per byte: bytes that are no UTF-8 differ from each other, too. */
+function decoded(text: string): string {
+  return Buffer.from(text.toWellFormed().replaceAll("+", " "))
+    .toString("latin1")
+    .replace(ENCODED, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

@@ -75,7 +75,7 @@ export async function listen({ kind, space, options = {}, route = {}, stop, call
     if (script.commits !== true) return then(effect(context.tx), stopped);
     return then(stopped(), () => context.commit?.((tx) => then(effect(tx), () => partsOf(script))));
   };
-  const { listener, counts } = LISTENERS[kind](space.store, options, route, answer);
+  const { listener, counts } = LISTENERS[kind](space.store, options, route, answer, called);
   return { server: await listener(), counts };
 }
 
@@ -92,9 +92,18 @@ interface Listening {
 }
 
 const LISTENERS: Readonly<
-  Record<Kind, (store: AnyStore, options: Options, route: RouteOptions<never>, handled: Handled) => Listening>
+  Record<
+    Kind,
+    (
+      store: AnyStore,
+      options: Options,
+      route: RouteOptions<never>,
+      handled: Handled,
+      called?: () => void,
+    ) => Listening
+  >
 > = {
-  fetch(store, options, route, handled) {
+  fetch(store, options, route, handled, called) {
     const safely = fetchGate(store, {
       ...options,
       principal: ({ headers }) => headers.get("x-user"),
@@ -102,7 +111,10 @@ const LISTENERS: Readonly<
     const app = new Hono();
     app.onError((_, c) => c.body(null, 500));
     const orders = safely(route, (request: Request, context: HandlerContext) => {
-      if (context.body === undefined) return request.text().then(() => new Response("read", { status: 201 }));
+      if (context.body === undefined) {
+        called?.();
+        return request.text().then(() => new Response("read", { status: 201 }));
+      }
       const script = scriptOf(context.body);
       return then(handled(script, context), (answer) => answer ?? fetchAnswer(script));
     });
@@ -117,7 +129,7 @@ const LISTENERS: Readonly<
         }),
     };
   },
-  node(store, options, route, handled) {
+  node(store, options, route, handled, called) {
     const safely = nodeGate(store, {
       ...options,
       principal: principalOf,
@@ -126,7 +138,10 @@ const LISTENERS: Readonly<
     const orders = safely(
       route,
       (request: IncomingMessage, response: ServerResponse, context: HandlerContext) => {
-        if (context.body === undefined) return readAll(request).then(() => ({ status: 201, body: "read" }));
+        if (context.body === undefined) {
+          called?.();
+          return readAll(request).then(() => ({ status: 201, body: "read" }));
+        }
         const script = scriptOf(context.body);
         return then(handled(script, context), (answer) => answer ?? nodeAnswer(response, script));
       },

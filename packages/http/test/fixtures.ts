@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,6 +47,8 @@ export interface Running {
   readonly calls: () => number;
   /** The next one of its handlers that waits, once it does. */
   readonly waiting: () => Promise<Waiting>;
+  /** Resolves when it has seen a connection close that is open now. */
+  readonly gone: () => Promise<void>;
 }
 
 interface Waiting {
@@ -76,20 +79,40 @@ export async function serve(
         else arrived({ goOn });
       }),
   });
-  const { port } = server.address() as AddressInfo;
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    server.close();
-    await once(server, "close");
-  });
+  let closing = Promise.withResolvers<void>();
+  server.on("connection", (socket) =>
+    socket.once("close", () => {
+      closing.resolve();
+      closing = Promise.withResolvers<void>();
+    }),
+  );
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: addressOf(server),
+    gone: () => closing.promise,
     counts,
     calls: () => calls,
     async waiting() {
       return waiting.shift() ?? new Promise((resolve) => arrivals.push(resolve));
     },
   };
+}
+
+/** Where it listens, until the test is over. */
+function addressOf(server: Server): string {
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  });
+  const { port } = server.address() as AddressInfo;
+  return `http://127.0.0.1:${port}`;
+}
+
+/** Serves on loopback until the test is over; answers where. */
+export async function listenTo(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return addressOf(server);
 }
 
 /** Sends a script, as JSON. */

@@ -52,6 +52,25 @@ describe("the parameters of a target", () => {
     expect(parameters("/?b=1&a=2")).toEqual(parameters("/?a=2&b=1"));
   });
 
+  it("are no others, whatever bytes they are of", () => {
+    const queries = [
+      "a=1",
+      "?a=1",
+      "a=%FF",
+      "a=%FE",
+      "a=%EF%BF%BD",
+      "a=%25FF",
+      "a=%C3%A9",
+      "a",
+      "a=+",
+      "a=%2B",
+    ];
+    const seen = new Set(queries.map((query) => JSON.stringify(parameters(`/?${query}`))));
+    expect(seen.size).toBe(queries.length);
+    expect(parameters("/?a=é")).toEqual(parameters("/?a=%c3%a9"));
+    expect(parameters("/?&a&&")).toEqual([["a", ""]]);
+  });
+
   it("keep duplicates, and their order", () => {
     expect(parameters("/?a=2&b=0&a=1")).toEqual([
       ["a", "2"],

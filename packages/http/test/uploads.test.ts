@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { idempotent as fetchGate } from "../src/fetch.ts";
 import { createSpace, post, problemOf, type Running, serve } from "./fixtures.ts";
@@ -106,7 +107,8 @@ describe.each(["fetch", "node"] as const)("uploads to %s", (kind) => {
         body.slice(0, 100_000),
       ].join("\r\n"),
     );
-    while ((await upload(server, "a", [title, file])).status !== 409);
+    while (server.calls() === 0) await setImmediate();
+    expect(await codeOf(await upload(server, "a", [title, file]))).toBe("in-flight");
     socket.destroy();
     let status: number;
     do status = (await upload(server, "a", [title, file], boundary)).status;
