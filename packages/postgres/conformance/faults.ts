@@ -113,7 +113,8 @@ export function faultsOf(
       return { release: () => run(`drop function ${quoted}.refuse_room() cascade`) };
     },
     async severConnections() {
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${application}`;
+      // Gone when this returns: a backend that is only told to end may answer once more.
+      await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = ${application}`;
     },
     silenceListeners: async () => listening.silence(),
     writeSchemaMarker: ({ version, requires }) =>

@@ -135,16 +135,26 @@ async function severedInTransaction(t: CaseContext): Promise<void> {
   assert.ok(performance.now() - started < 2000, "the call must reject within 2 s");
   assert.equal(error.retryable, true, "a lost connection must be retryable");
   assert.equal(error.ambiguous, false, "a commit that was never sent is not ambiguous");
-  let late: Promise<unknown> | undefined;
-  await refused(what, ["CONNECTION_LOST", "TX_REQUIRED"], () =>
+  const late = Promise.withResolvers<unknown>();
+  held(late.promise);
+  await refused(what, ["CONNECTION_LOST", "TX_REQUIRED", "TX_CLOSED"], () =>
     outbox.transaction(async (tx) => {
       await session.faults.severConnections();
-      late = held(Promise.resolve(outbox.enqueue(tx, event())));
-      await late;
+      late.resolve(Promise.resolve().then(() => outbox.enqueue(tx, event())));
+      await late.promise;
     }),
   );
-  // The transaction may have ended before the call that was made in it.
-  await refused("a late enqueue on a dead connection", ["CONNECTION_LOST", "TX_REQUIRED"], () => late);
+  // The transaction may have ended before the call is made in it.
+  await refused(
+    "a late enqueue on a dead connection",
+    ["CONNECTION_LOST", "TX_REQUIRED", "TX_CLOSED"],
+    () => late.promise,
+  );
+  assert.deepEqual(
+    await session.probe.events(),
+    [],
+    "a transaction whose connection died must leave nothing",
+  );
 }
 
 async function severedUnderLoad(t: CaseContext): Promise<void> {
